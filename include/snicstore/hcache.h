@@ -239,7 +239,8 @@ struct snic_hcache_page {
 /**
  * Attach a handle. @p owner 1..254 is unique among this process's handles; @p epoch (low 8 bits
  * kept) is the number of this incarnation of the host side: one more after each recovery. [any]
- * @return 0; SNIC_EINVAL owner or alignment; SNIC_ENOSPC, SNIC_EVERSION, SNIC_ECORRUPT as geometry
+ * @return 0; SNIC_EINVAL owner or alignment; SNIC_ENOSPC @p mem_size smaller than the region;
+ *         SNIC_EVERSION magic or version; SNIC_ECORRUPT geometry that does not add up
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_host_attach(struct snic_hcache_host *h, void *mem,
                                                     size_t mem_size, uint32_t owner, uint64_t epoch)
@@ -252,7 +253,7 @@ SNIC_API SNIC_NODISCARD int snic_hcache_host_attach(struct snic_hcache_host *h, 
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_get(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn,
                                             struct snic_hcache_page *page) SNIC_NONNULL(1, 4);
-/** Give a read lock back. @return 0; SNIC_ESTALE it was taken away (recovery) [host] */
+/** Give a read lock back. [host] @return 0; SNIC_ESTALE it was taken away (recovery) */
 SNIC_API SNIC_NODISCARD int snic_hcache_put(struct snic_hcache_host *h,
                                             struct snic_hcache_page *page) SNIC_NONNULL(1, 2);
 
@@ -269,8 +270,8 @@ SNIC_API SNIC_NODISCARD int snic_hcache_put(struct snic_hcache_host *h,
  * @param flags  0, SNIC_HCACHE_PRESENT, SNIC_HCACHE_FILL or SNIC_HCACHE_DIRECT
  * @return 0 and *page; SNIC_EBUSY the page is locked, or its bucket's guard is; SNIC_EAGAIN no
  *         entry free and no victim: ring the control plane's doorbell (EV_KICK), then wait or go
- *         to the store without the cache, holding nothing; SNIC_ENOENT, SNIC_EEXIST see flags;
- *         SNIC_EINVAL flags
+ *         to the store without the cache, holding nothing; SNIC_ENOENT PRESENT, and the page is
+ *         not there; SNIC_EEXIST FILL, and it is; SNIC_EINVAL flags
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_lock(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn,
                                              uint32_t flags, struct snic_hcache_page *page)
@@ -294,8 +295,9 @@ SNIC_API SNIC_NODISCARD int snic_hcache_unlock(struct snic_hcache_host *h,
 
 /**
  * get, copy @p bytes from @p offset of the page, put. Copy. [host]
- * @return 0; SNIC_HCACHE_AHEAD (> 0): copied, and see there; SNIC_ENOENT; SNIC_EBUSY; SNIC_EINVAL
- *         beyond the page
+ * @return 0 copied; SNIC_HCACHE_AHEAD (> 0) copied, and the control plane is to be notified
+ *         (EV_AHEAD); SNIC_ENOENT the page is not there; SNIC_EBUSY it is write-locked, or the
+ *         lock was taken away (recovery); SNIC_EINVAL beyond the page
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_read(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn,
                                              uint32_t offset, uint32_t bytes, void *out)
@@ -312,9 +314,8 @@ struct snic_hcache_req {
     uint32_t reserved;
 };
 /**
- * Many reads at once, each as snic_hcache_read(); the look-ups and the pages are prefetched a few
- * ahead of the copies. [host]
- * @return how many were copied
+ * Many reads at once; the look-ups and the pages are prefetched a few ahead of the copies. [host]
+ * @return how many were copied; in each req->result, results as snic_hcache_read()
  */
 SNIC_API SNIC_NODISCARD uint32_t snic_hcache_read_n(struct snic_hcache_host *h,
                                                     struct snic_hcache_req *reqs, uint32_t n)
@@ -348,9 +349,10 @@ SNIC_API uint64_t snic_hcache_dirty(const struct snic_hcache_host *h) SNIC_NONNU
 enum snic_hcache_side { SNIC_HCACHE_HOST = 1, SNIC_HCACHE_DPU = 2 };
 /**
  * @p side is certified dead: take its locks away, in mapped memory, while the other side works on.
- * Run to its end, again if it died, before the dead side is back. [any, one at a time]
- * @return entries changed; SNIC_EINVAL side; SNIC_EAGAIN the other side kept changing an entry:
- *         call again; SNIC_ENOSPC, SNIC_EVERSION, SNIC_ECORRUPT as geometry
+ * Run to its end, again if it died, before the dead side is back. [any] One call at a time.
+ * @return entries changed; SNIC_EINVAL side or alignment; SNIC_EAGAIN the other side kept changing
+ *         an entry: call again; SNIC_ENOSPC @p mem_size smaller than the region; SNIC_EVERSION
+ *         magic or version; SNIC_ECORRUPT geometry that does not add up
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_recover(void *mem, size_t mem_size,
                                                 enum snic_hcache_side side) SNIC_NONNULL(1);
@@ -365,7 +367,7 @@ struct snic_hcache_counts {
  * Every structural invariant that holds at any time: states that make sense, chains, keys in their
  * buckets and under their tags, no key twice. Counts what it finds if @p counts is not NULL.
  * [owner]
- * @return 0; SNIC_ECORRUPT
+ * @return 0; SNIC_ECORRUPT one does not hold, or @p mem is no region of that size
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_check(const void *mem, size_t mem_size,
                                               struct snic_hcache_counts *counts) SNIC_NONNULL(1);
@@ -552,8 +554,8 @@ SNIC_API size_t snic_hcache_control_memsize(const struct snic_hcache_info *info,
  * An engine in @p mem (SNIC_CACHELINE-aligned; the DMA door must reach it) for the region whose
  * checked header is @p info. It looks at every bucket first and takes the locks of a DPU before it
  * away: that one must be certified dead; RECOVERED reports when that is done, and work continues
- * meanwhile. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC
+ * meanwhile. @p mem is owned until fini; @p info and @p o are copied. [owner]
+ * @return 0; SNIC_EINVAL options, geometry or alignment; SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_control_init(struct snic_hcache_control **out, void *mem,
                                                      size_t mem_size,
@@ -564,26 +566,27 @@ SNIC_API SNIC_NODISCARD int snic_hcache_control_init(struct snic_hcache_control 
 SNIC_API void *snic_hcache_control_fini(struct snic_hcache_control *c) SNIC_NONNULL(1);
 /**
  * Something happened. [control]
- * @return 0; SNIC_EAGAIN FSYNC: SNIC_HCACHE_FSYNCS wait; SNIC_ENOENT no such id; SNIC_EINVAL kind;
- *         SNIC_EPEERDEAD a DMA batch has failed: the engine does nothing any more
+ * @return 0; SNIC_EAGAIN FSYNC: SNIC_HCACHE_FSYNCS wait; SNIC_ENOENT DMA, FLUSHED, FETCHED: no
+ *         such id; SNIC_EINVAL kind; SNIC_EPEERDEAD a DMA batch has failed: the engine does
+ *         nothing any more
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_control_step(struct snic_hcache_control *c,
                                                      const struct snic_hcache_event *ev,
                                                      uint64_t now_ns) SNIC_NONNULL(1, 2);
-/** Take up to @p max actions, to be started in this order. @return how many [control] */
+/** Take up to @p max actions, to be started in this order. [control] @return how many */
 SNIC_API SNIC_NODISCARD uint32_t snic_hcache_control_poll(struct snic_hcache_control *c,
                                                           struct snic_hcache_action *out,
                                                           uint32_t max) SNIC_NONNULL(1, 2);
 /** When to step with EV_NONE if nothing else happens before. [control] */
 SNIC_API uint64_t snic_hcache_control_deadline_ns(const struct snic_hcache_control *c)
     SNIC_NONNULL(1);
-/** No job under way, nothing known to be dirty. [control] */
+/** 1: no job under way, nothing known to be dirty; else 0. [control] */
 SNIC_API int snic_hcache_control_idle(const struct snic_hcache_control *c) SNIC_NONNULL(1);
 /** A copy of the counters. [control] */
 SNIC_API void snic_hcache_control_get_stats(const struct snic_hcache_control *c,
                                             struct snic_hcache_control_stats *out)
     SNIC_NONNULL(1, 2);
-/** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [control] */
+/** Its own invariants. For tests. [control] @return 0; SNIC_ECORRUPT one does not hold */
 SNIC_API int snic_hcache_control_check(const struct snic_hcache_control *c) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -215,7 +215,7 @@ static inline void snic_io_unwait(struct snic_io_waiter *w)
 {
     snic_link_remove(&w->link);
 }
-/** 1 from snic_io_wait() until `writable` or snic_io_unwait(). [owner] */
+/** 1 from snic_io_wait() until `writable` or snic_io_unwait(), else 0. [owner] */
 static inline int snic_io_waits(const struct snic_io_waiter *w)
 {
     return !snic_link_alone(&w->link);
@@ -261,12 +261,12 @@ SNIC_API void snic_io_room_wait(struct snic_io_room *r, struct snic_io_waiter *w
  * its device completes its requests, so those that wait are called. [owner]
  */
 SNIC_API void snic_io_room_freed(struct snic_io_room *r) SNIC_NONNULL(1);
-/** 1: submit returns 0 although there may be a place, because others wait for it. [owner] */
+/** 1: submit returns 0 although there may be a place, as others wait for it; else 0. [owner] */
 static inline int snic_io_room_taken(const struct snic_io_room *r)
 {
     return !r->serving && !snic_link_alone(&r->waiters);
 }
-/** 1: no user waits and no event is under way; close runs the loop until then. [owner] */
+/** 1: no user waits and no event is under way, else 0; close runs the loop until 1. [owner] */
 static inline int snic_io_room_idle(const struct snic_io_room *r)
 {
     return !r->message_on && snic_link_alone(&r->waiters);
@@ -296,10 +296,14 @@ struct snic_io_uring_opts {
 };
 
 /**
- * Open on an io_uring loop. @p os_error (may be NULL) gets the raw code. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOENT; SNIC_EACCES; SNIC_EBUSY locked by another
- *         process; SNIC_ENOSPC; SNIC_ENOTSUP neither file nor block device, no
- *         O_DIRECT, or not an io_uring loop; SNIC_ENOMEM; SNIC_EIO
+ * Open on an io_uring loop. @p os_error (may be NULL) gets the raw code. @p o is borrowed for the
+ * call. [owner]
+ * @return 0; SNIC_EINVAL options, a path too long or with too many symbolic links; SNIC_ENOENT
+ *         nothing at the path, and no CREATE; SNIC_EACCES no permission, or a read-only file
+ *         system; SNIC_EBUSY locked by another process, or a running program; SNIC_ENOSPC no space
+ *         for `size`, a quota or the largest file; SNIC_ENOTSUP neither file nor block device, no
+ *         O_DIRECT, or not an io_uring loop; SNIC_ENOMEM memory or a file descriptor; SNIC_EIO or
+ *         another error of the device
  */
 SNIC_API SNIC_NODISCARD int snic_io_uring_open(struct snic_io **out, struct snic_loop *l,
                                                const struct snic_io_uring_opts *o, int *os_error)
@@ -363,14 +367,19 @@ struct snic_fault {
     uint64_t seed;
 };
 
-/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+/** Make a medium of zeros; @p o is copied. [owner] @return 0; SNIC_EINVAL an option; SNIC_ENOMEM */
 SNIC_API SNIC_NODISCARD int snic_disk_open(struct snic_disk **out, const struct snic_disk_opts *o)
     SNIC_NONNULL(1, 2);
 /** All handles on it must be closed before. [owner] */
 SNIC_API void snic_disk_close(struct snic_disk *d);
-/** Add a fault (copied). @return 0; SNIC_EINVAL; SNIC_ENOSPC over 64 of them [owner] */
+/**
+ * Add a fault (copied). [owner]
+ * @return 0; SNIC_EINVAL kind, ops, after 0, range, reserved, or an `error` that is none;
+ *         SNIC_ENOSPC over 64 of them
+ */
 SNIC_API SNIC_NODISCARD int snic_disk_fault(struct snic_disk *d, const struct snic_fault *f)
     SNIC_NONNULL(1, 2);
+/** Forget all faults. [owner] */
 SNIC_API void snic_disk_faults_clear(struct snic_disk *d) SNIC_NONNULL(1);
 /** Cut the power now: as SNIC_FAULT_POWER. Handles complete everything with SNIC_EIO. [owner] */
 SNIC_API void snic_disk_power_cut(struct snic_disk *d, uint64_t seed) SNIC_NONNULL(1);
@@ -383,7 +392,7 @@ SNIC_API uint64_t snic_disk_unsynced(const struct snic_disk *d, uint64_t *out, u
 /** Cut the power keeping exactly the un-synced sectors listed in @p keep. [owner] */
 SNIC_API void snic_disk_power_cut_keep(struct snic_disk *d, const uint64_t *keep, uint64_t n)
     SNIC_NONNULL(1);
-/** The bytes reads see; for tests that look at or damage the medium. [owner] */
+/** The bytes reads see, lent until close; for tests that look at or damage the medium. [owner] */
 SNIC_API unsigned char *snic_disk_bytes(struct snic_disk *d) SNIC_NONNULL(1);
 /** Make everything durable and forget un-synced marks (an orderly shutdown). [owner] */
 SNIC_API void snic_disk_sync(struct snic_disk *d) SNIC_NONNULL(1);
@@ -401,7 +410,10 @@ SNIC_API SNIC_NODISCARD int snic_disk_clone(const struct snic_disk *d, struct sn
  */
 SNIC_API uint64_t snic_disk_op_count(const struct snic_disk *d) SNIC_NONNULL(1);
 
-/** A handle on @p d; several may be open. [owner] @return 0; SNIC_EINVAL; SNIC_ENOMEM */
+/**
+ * A handle on @p d, borrowed until it closes; several may be open. [owner]
+ * @return 0; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_io_mem_open(struct snic_io **out, struct snic_loop *l,
                                              struct snic_disk *d) SNIC_NONNULL(1, 2, 3);
 

@@ -84,9 +84,9 @@ struct snic_kv {
 };
 
 /**
- * Hand over up to @p n requests, in order.
- * @return requests accepted; 0 full, come back after a completion; SNIC_EIO or SNIC_ECANCELED the
- *         handle is dead or closing [owner]
+ * Hand over up to @p n requests, in order; those accepted are borrowed until done. [owner]
+ * @return requests accepted; 0 full, come back after a completion; SNIC_EIO the handle is dead;
+ *         SNIC_ECANCELED it is closing
  */
 static inline int snic_kv_submit(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n)
 {
@@ -159,7 +159,7 @@ struct snic_kv_fault {
     uint64_t keep; /**< CRASH: changes since the last sync that survive; UINT64_MAX: all      */
 };
 
-/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+/** Make an empty medium; @p o is copied. [owner] @return 0; SNIC_EINVAL an option; SNIC_ENOMEM */
 SNIC_API SNIC_NODISCARD int snic_kvmem_open(struct snic_kvmem **out,
                                             const struct snic_kvmem_opts *o) SNIC_NONNULL(1, 2);
 /** All handles on it must be closed before. [owner] */
@@ -169,7 +169,11 @@ SNIC_API void snic_kvmem_close(struct snic_kvmem *m);
  * except for delays. [owner]
  */
 SNIC_API void snic_kvmem_apply(struct snic_kvmem *m, struct snic_kvop *op) SNIC_NONNULL(1, 2);
-/** Add a fault (copied). @return 0; SNIC_EINVAL; SNIC_ENOSPC over 64 of them [owner] */
+/**
+ * Add a fault (copied). [owner]
+ * @return 0; SNIC_EINVAL kind, after 0, an `error` that is none, or CRASH without track;
+ *         SNIC_ENOSPC over 64 of them
+ */
 SNIC_API SNIC_NODISCARD int snic_kvmem_fault(struct snic_kvmem *m, const struct snic_kv_fault *f)
     SNIC_NONNULL(1, 2);
 /** Forget all faults that have not fired. [owner] */
@@ -179,24 +183,34 @@ SNIC_API void snic_kvmem_crash(struct snic_kvmem *m, uint64_t keep) SNIC_NONNULL
 /** Serve requests again after a crash; handles opened before it fail all with SNIC_EPEERDEAD.
     [owner] */
 SNIC_API void snic_kvmem_restart(struct snic_kvmem *m) SNIC_NONNULL(1);
-/** Changes made since open, and of those the ones since the last sync. [owner] */
+/** Changes made since open. [owner] */
 SNIC_API uint64_t snic_kvmem_changes(const struct snic_kvmem *m) SNIC_NONNULL(1);
+/** Of these, changes since the last sync. [owner] */
 SNIC_API uint64_t snic_kvmem_unsynced(const struct snic_kvmem *m) SNIC_NONNULL(1);
-/** A copy of what reads see, without faults and handles. @return 0; SNIC_ENOMEM [owner] */
+/** A copy of what reads see, without faults and handles. [owner] @return 0; SNIC_ENOMEM */
 SNIC_API SNIC_NODISCARD int snic_kvmem_clone(const struct snic_kvmem *m, struct snic_kvmem **out)
     SNIC_NONNULL(1, 2);
 /** A number that is equal for equal records, object bytes and space taken. [owner] */
 SNIC_API uint64_t snic_kvmem_digest(const struct snic_kvmem *m) SNIC_NONNULL(1);
-/** Damage an object's byte, not its checksum, for tests. @return 0; SNIC_ENOENT [owner] */
+/**
+ * Damage an object's byte, not its checksum, for tests. [owner]
+ * @return 0; SNIC_ENOENT no block is stored there
+ */
 SNIC_API int snic_kvmem_damage(struct snic_kvmem *m, uint64_t object, uint64_t offset)
     SNIC_NONNULL(1);
-/** Damage a record likewise, until it is put or deleted. @return 0; SNIC_ENOENT [owner] */
+/**
+ * Damage a record likewise, until it is put or deleted. [owner]
+ * @return 0; SNIC_ENOENT no such record
+ */
 SNIC_API int snic_kvmem_damage_record(struct snic_kvmem *m, const struct snic_kvop_key *key)
     SNIC_NONNULL(1, 2);
-/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+/** Structural check. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_kvmem_check(const struct snic_kvmem *m) SNIC_NONNULL(1);
 
-/** A handle on a medium. @return 0; SNIC_EBUSY crashed; SNIC_ENOMEM [owner] */
+/**
+ * A handle on a medium, borrowed until it closes. [owner]
+ * @return 0; SNIC_EBUSY crashed; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_loop *l,
                                              struct snic_kvmem *m) SNIC_NONNULL(1, 2, 3);
 
@@ -286,9 +300,11 @@ struct snic_kv_lmdb_opts {
 /**
  * @p error (may be NULL) gets the raw code; @p text (may be NULL) an error message of at most
  * @p text_size bytes with its end, cut if longer: 256 hold all. Needs an io_uring loop. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOENT; SNIC_EACCES; SNIC_EBUSY; SNIC_EVERSION another version;
- *         SNIC_ECORRUPT not such a store, or damaged; SNIC_ENOSPC; SNIC_ENOTSUP built without LMDB,
- *         or a network file system; SNIC_ENOMEM; SNIC_EIO
+ * @return 0; SNIC_EINVAL options; SNIC_ENOENT no store in the folder, and no CREATE; SNIC_EACCES no
+ *         permission; SNIC_EBUSY another handle has it with SOLE, or did not give way, or SOLE and
+ *         another has it; SNIC_EVERSION another version; SNIC_ECORRUPT not such a store, or
+ *         damaged; SNIC_ENOSPC the disk is full; SNIC_ENOTSUP built without LMDB, or a file system
+ *         without what it needs (network ones); SNIC_ENOMEM; SNIC_EIO, or the system's other error
  */
 SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l,
                                               const struct snic_kv_lmdb_opts *o, int *error,
@@ -327,9 +343,12 @@ struct snic_kv_rados_opts {
 };
 
 /**
- * As snic_kv_lmdb_open(); without a cluster it gives up after timeout_ns. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOENT no such pool, or no conf; SNIC_EACCES; SNIC_ETIMEDOUT;
- *         SNIC_ENOTSUP built without librados; SNIC_ENOMEM; SNIC_EIO
+ * @p o is borrowed for the call; @p error (may be NULL) gets the raw code; @p text (may be NULL) an
+ * error message of at most @p text_size bytes with its end, cut if longer. Blocks; without a
+ * cluster it gives up after timeout_ns. [owner]
+ * @return 0; SNIC_EINVAL options; SNIC_ENOENT no such pool, or no conf; SNIC_EACCES the cluster
+ *         refuses the user; SNIC_ETIMEDOUT no answer within timeout_ns; SNIC_ENOTSUP built without
+ *         librados; SNIC_ENOMEM; SNIC_EIO, or the cluster's other error
  */
 SNIC_API SNIC_NODISCARD int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
                                                const struct snic_kv_rados_opts *o, int *error,

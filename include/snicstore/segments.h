@@ -308,7 +308,8 @@ SNIC_API struct snic_loop *snic_segments_loop(const struct snic_segments *s) SNI
 /* ---- Use, from opened() on ---- */
 
 /**
- * Hand over a request; `done` comes exactly once if this returns 0. [owner]
+ * Hand over a request; if this returns 0 it is borrowed until `done`, which comes exactly once.
+ * [owner]
  * @return 0; SNIC_EAGAIN no room, room() comes; SNIC_EINVAL op, flags, count, list; SNIC_EMSGSIZE
  *         write: more than list_max blocks; SNIC_EBUSY not opened, or closing
  */
@@ -330,12 +331,13 @@ struct snic_segments_stat {
     uint32_t damaged; /**< blocks whose version is lost */
     uint32_t pad;
 };
-/** @return 0; SNIC_ENOENT [owner] */
+/** Look a segment up. [owner] @return 0; SNIC_ENOENT no such segment, or not opened */
 SNIC_API SNIC_NODISCARD int snic_segments_find(const struct snic_segments *s, uint64_t seg_id,
                                                struct snic_segments_stat *out) SNIC_NONNULL(1, 3);
 /**
  * The next segment from @p cursor on, which begins with 0; one that exists throughout is met once.
- * @return 1; 0 there is none [owner]
+ * [owner]
+ * @return 1; 0 there is none
  */
 SNIC_API int snic_segments_next(const struct snic_segments *s, uint64_t *cursor,
                                 struct snic_segments_stat *out) SNIC_NONNULL(1, 2, 3);
@@ -344,7 +346,7 @@ SNIC_API int snic_segments_next(const struct snic_segments *s, uint64_t *cursor,
  * What each block of a segment is, durable or not: 0 it was never written, else 1 and its kind;
  * LOST and damaged ones count as DATA. O(SNIC_SEGMENTS_BLOCKS). [owner]
  * @param[out] out  SNIC_SEGMENTS_BLOCKS bytes
- * @return 0; SNIC_ENOENT
+ * @return 0; SNIC_ENOENT no such segment
  */
 SNIC_API SNIC_NODISCARD int snic_segments_states(const struct snic_segments *s, uint64_t seg_id,
                                                  uint8_t *out) SNIC_NONNULL(1, 3);
@@ -382,7 +384,7 @@ struct snic_segments_info {
 /** Sums over the devices. [owner] */
 SNIC_API void snic_segments_inspect(const struct snic_segments *s, struct snic_segments_info *out)
     SNIC_NONNULL(1, 2);
-/** Every invariant, between calls: 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Every invariant, between calls. For tests. [owner] @return 0; SNIC_ECORRUPT one does not hold */
 SNIC_API int snic_segments_check(const struct snic_segments *s) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
