@@ -171,7 +171,7 @@ SNIC_API const char *snic_luna_opts_wrong(const struct snic_luna_opts *o) SNIC_N
 SNIC_API size_t snic_luna_memsize(const struct snic_luna_opts *o) SNIC_NONNULL(1);
 /**
  * Build an agent in @p mem, which stays the caller's, aligned to SNIC_LUNA_ALIGN. @p out is
- * untouched on failure. [owner]
+ * untouched on failure; @p o is copied. [owner]
  * @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small
  */
 SNIC_API SNIC_NODISCARD int snic_luna_init(struct snic_luna **out, void *mem, size_t size,
@@ -182,7 +182,7 @@ SNIC_API void *snic_luna_fini(struct snic_luna *c) SNIC_NONNULL(1);
 
 /**
  * Add a server under a free number; its connections are requested at once. [owner]
- * @return 0; SNIC_EINVAL number; SNIC_EEXIST
+ * @return 0; SNIC_EINVAL @p server is not below servers_max; SNIC_EEXIST it is in use
  */
 SNIC_API SNIC_NODISCARD int snic_luna_server_add(struct snic_luna *c, uint32_t server,
                                                  uint64_t now_ns) SNIC_NONNULL(1);
@@ -194,34 +194,44 @@ SNIC_API SNIC_NODISCARD int snic_luna_server_add(struct snic_luna *c, uint32_t s
  * server that is gone needs a number to move to: servers_max is the number in use at a time, plus
  * one.
  * [owner]
- * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment of a
- *         disk is there
+ * @return 0; SNIC_ENOENT no such server; SNIC_EBUSY an I/O waits for it, or, without @p forget, a
+ *         segment of a disk is there
  */
 SNIC_API SNIC_NODISCARD int snic_luna_server_remove(struct snic_luna *c, uint32_t server,
                                                     int forget, uint64_t now_ns) SNIC_NONNULL(1);
 /**
- * Attach a disk under a free number. [owner]
- * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
- *         are used up (they never wrap), the control plane has to issue the disk anew
+ * Attach a disk under a free number. @p o is copied, its xts_key borrowed until detach. [owner]
+ * @return 0; SNIC_EINVAL @p disk is not below disks_max, an option, or an xts_key without sec;
+ *         SNIC_EEXIST @p disk is in use; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
+ *         are used up (they never wrap), the control plane has to issue the disk anew; or an error
+ *         of sec, which makes the tag key from xts_key
  */
 SNIC_API SNIC_NODISCARD int snic_luna_attach(struct snic_luna *c, uint32_t disk,
                                              const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
-/** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
+/** Forget a disk. [owner] @return 0; SNIC_ENOENT no such disk; SNIC_EBUSY I/Os inside */
 SNIC_API SNIC_NODISCARD int snic_luna_detach(struct snic_luna *c, uint32_t disk) SNIC_NONNULL(1);
-/** As snic_solar_token(); a connection's first frames are the tokens of all disks. [owner] */
+/**
+ * The token that servers are shown for a disk, from now on (ebs_token.h); copied. It is sent on all
+ * connections at once; a connection's first frames are the tokens of all disks. Without one, or if
+ * a server reports it as not valid, NO_TOKEN ends I/O with SNIC_EPERM. [owner]
+ * @return 0; SNIC_ENOENT no such disk
+ */
 SNIC_API SNIC_NODISCARD int snic_luna_token(struct snic_luna *c, uint32_t disk,
                                             const unsigned char token[SNIC_EBS_TOKEN_BYTES],
                                             uint64_t now_ns) SNIC_NONNULL(1, 3);
-/** Change a disk's QoS; debt stays. @return 0; SNIC_ENOENT; SNIC_EINVAL [owner] */
+/**
+ * Change a disk's QoS; debt stays. @p o is borrowed for the call. [owner]
+ * @return 0; SNIC_ENOENT no such disk; SNIC_EINVAL an option or a limit out of range
+ */
 SNIC_API SNIC_NODISCARD int snic_luna_qos(struct snic_luna *c, uint32_t disk,
                                           const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
 /**
  * Set the placement of 2 MiB of a disk: its unacknowledged blocks are sent to @p server. The
  * generation is at least the one before; a higher one releases I/Os that wait for a fence. [owner]
- * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE generation went back; SNIC_ENOSPC
- *         chunks_max
+ * @return 0; SNIC_ENOENT no such disk or server; SNIC_EINVAL @p segment is beyond the disk;
+ *         SNIC_ESTALE generation went back; SNIC_ENOSPC chunks_max GiB of the disk are mapped
  */
 SNIC_API SNIC_NODISCARD int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment,
                                           uint64_t seg_id, uint32_t server, uint32_t gen,
@@ -244,12 +254,11 @@ SNIC_API SNIC_NODISCARD int snic_luna_hole(struct snic_luna *c, uint32_t disk, u
  */
 SNIC_API SNIC_NODISCARD int snic_luna_refuse(struct snic_luna *c, uint32_t disk, uint64_t segment,
                                              int result, uint64_t now_ns) SNIC_NONNULL(1);
-/** @return SNIC_EBS_WAITS_*: what waits for a segment [owner] */
+/** What waits for a segment. [owner] @return SNIC_EBS_WAITS_* */
 SNIC_API uint32_t snic_luna_waits(const struct snic_luna *c, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 
-/** A connection is established. [owner] @return 0; SNIC_ENOENT not requested (any more): close it
- */
+/** A connection is established. [owner] @return 0; SNIC_ENOENT not requested any more: close it */
 SNIC_API SNIC_NODISCARD int snic_luna_connected(struct snic_luna *c, uint32_t server, uint32_t conn,
                                                 uint32_t gen, uint64_t now_ns) SNIC_NONNULL(1);
 /**
@@ -260,9 +269,10 @@ SNIC_API void snic_luna_closed(struct snic_luna *c, uint32_t server, uint32_t co
                                int reason, uint64_t now_ns) SNIC_NONNULL(1);
 
 /**
- * Queue an I/O. In all calls a @p now_ns before the latest one counts as the latest. [owner]
- * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is
- *         lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
+ * Queue an I/O: borrowed until it is DONE. In all calls a @p now_ns before the latest one counts as
+ * the latest. [owner]
+ * @return 0; SNIC_ENOENT no such disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the
+ *         lease is lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
  */
 SNIC_API SNIC_NODISCARD int snic_luna_submit(struct snic_luna *c, struct snic_ebs_io *io,
                                              uint64_t now_ns) SNIC_NONNULL(1, 2);
@@ -346,21 +356,29 @@ struct snic_luna_stats {
     uint32_t sends_out;
     uint64_t tables; /**< entries of tables that were found damaged, and rebuilt             */
 };
-/** [owner] */
+/** Copy the counters. [owner] */
 SNIC_API void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ENOENT [owner] */
+/** Copy the state of a connection. [owner] @return 0; SNIC_ENOENT no such server or connection */
 SNIC_API SNIC_NODISCARD int snic_luna_get_conn(const struct snic_luna *c, uint32_t server,
                                                uint32_t conn, struct snic_luna_conn_stats *out)
     SNIC_NONNULL(1, 4);
-/** Whether a server refuses requests, or its store failed. @return 0; SNIC_ENOENT [owner] */
+/**
+ * Whether a server refuses requests, or its store failed. [owner]
+ * @return 0; SNIC_ENOENT no such server
+ */
 SNIC_API SNIC_NODISCARD int snic_luna_get_busy(const struct snic_luna *c, uint32_t server,
                                                struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
-/** The reason that a disk's I/O waits. @return 1; 0 no admitted I/O waits; SNIC_ENOENT; @p out is
- * untouched except with 1 [owner] */
+/**
+ * The reason that a disk's I/O waits. @p out is untouched except with 1. [owner]
+ * @return 1; 0 no admitted I/O waits; SNIC_ENOENT no such disk
+ */
 SNIC_API SNIC_NODISCARD int snic_luna_get_wait(const struct snic_luna *c, uint32_t disk,
                                                struct snic_ebs_wait *out) SNIC_NONNULL(1, 3);
-/** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
+/**
+ * Every structural invariant. O(everything). For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_luna_check(const struct snic_luna *c) SNIC_NONNULL(1);
 
 /* ---- The target ---- */
@@ -422,12 +440,16 @@ struct snic_luna_target_action {
     struct snic_luna_send *send;
 };
 
-/** As snic_luna_opts_wrong(). [any] */
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_luna_target_opts_wrong(const struct snic_luna_target_opts *o)
     SNIC_NONNULL(1);
 /** Bytes snic_luna_target_init() needs for @p o; 0: invalid. [any] */
 SNIC_API size_t snic_luna_target_memsize(const struct snic_luna_target_opts *o) SNIC_NONNULL(1);
-/** As snic_luna_init(). [owner] */
+/**
+ * Build a target in @p mem, which stays the caller's, aligned to SNIC_LUNA_ALIGN. @p out is
+ * untouched on failure; @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small
+ */
 SNIC_API SNIC_NODISCARD int snic_luna_target_init(struct snic_luna_target **out, void *mem,
                                                   size_t size,
                                                   const struct snic_luna_target_opts *o,
@@ -447,9 +469,11 @@ SNIC_API void snic_luna_target_closed(struct snic_luna_target *t, uint32_t handl
 /**
  * The next bytes of a stream; @p used of them are consumed. [owner]
  * @return 1 @p out is to be executed and answered, exactly once; there may be more, even of 0
- *         bytes: call again. 0 all are consumed. SNIC_EAGAIN too many requests are unanswered: see
- *         above. SNIC_ENOENT no such connection. Another SNIC_E*: it broke the protocol, and CLOSE
- *         follows
+ *         bytes: call again. 0 all are consumed. SNIC_EAGAIN too many requests are unanswered: keep
+ *         the rest until RESUME. SNIC_ENOENT no such connection. It broke the protocol, and CLOSE
+ *         follows: SNIC_EPERM an id, nonce or epoch; SNIC_EPROTO a frame that is not permitted in
+ *         that state; SNIC_ECONNRESET a RESET; others with the conditions of snic_ebs_decode()
+ *         (ebs.h)
  */
 SNIC_API int snic_luna_target_recv(struct snic_luna_target *t, uint32_t handle, const void *data,
                                    size_t size, size_t *used, struct snic_ebs_request *out,
@@ -511,7 +535,7 @@ struct snic_luna_target_stats {
     uint32_t writes_out;
     uint32_t sends_out;
 };
-/** [owner] */
+/** Copy the counters. [owner] */
 SNIC_API void snic_luna_target_get_stats(const struct snic_luna_target *t,
                                          struct snic_luna_target_stats *out) SNIC_NONNULL(1, 2);
 
@@ -532,12 +556,12 @@ struct snic_luna_target_client {
     uint32_t path;    /**< its number, the client's                                            */
     uint32_t paused;  /**< it is not received from                                             */
 };
-/** @return 0; SNIC_ENOENT @p handle is none's [owner] */
+/** A client's connection. [owner] @return 0; SNIC_ENOENT @p handle is none's */
 SNIC_API SNIC_NODISCARD int snic_luna_target_get_client(const struct snic_luna_target *t,
                                                         uint32_t handle,
                                                         struct snic_luna_target_client *out)
     SNIC_NONNULL(1, 3);
-/** Every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Every structural invariant. For tests. [owner] @return 0; SNIC_ECORRUPT one does not hold */
 SNIC_API int snic_luna_target_check(const struct snic_luna_target *t) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -273,7 +273,7 @@ SNIC_API const char *snic_solar_opts_wrong(const struct snic_solar_opts *o) SNIC
 SNIC_API size_t snic_solar_memsize(const struct snic_solar_opts *o) SNIC_NONNULL(1);
 /**
  * Build an agent in @p mem, which stays the caller's, aligned to SNIC_SOLAR_ALIGN. @p out is
- * untouched on failure. [owner]
+ * untouched on failure; @p o is copied. [owner]
  * @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small
  */
 SNIC_API SNIC_NODISCARD int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
@@ -284,7 +284,7 @@ SNIC_API void *snic_solar_fini(struct snic_solar *c) SNIC_NONNULL(1);
 
 /**
  * Add a server under a free number; its paths are requested at once. [owner]
- * @return 0; SNIC_EINVAL number; SNIC_EEXIST
+ * @return 0; SNIC_EINVAL @p server is not below servers_max; SNIC_EEXIST it is in use
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_add(struct snic_solar *c, uint32_t server,
                                                   uint64_t now_ns) SNIC_NONNULL(1);
@@ -293,15 +293,15 @@ SNIC_API SNIC_NODISCARD int snic_solar_server_add(struct snic_solar *c, uint32_t
  * (CLOSE is reported; their trains are still to be returned), its late responses are dropped,
  * SUSPECT and RECOVERED are not reported any more. @p forget: map entries that point to it are
  * forgotten, and requested (MAP) when they are needed; their generations are remembered. [owner]
- * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment of a
- *         disk is there
+ * @return 0; SNIC_ENOENT no such server; SNIC_EBUSY an I/O waits for it, or, without @p forget, a
+ *         segment of a disk is there
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_remove(struct snic_solar *c, uint32_t server,
                                                      int forget, uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * Another server has this number from now on, or the same one has another address: HELLO is sent
  * again, and then all unacknowledged blocks. [owner]
- * @return 0; SNIC_ENOENT
+ * @return 0; SNIC_ENOENT no such server
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_renew(struct snic_solar *c, uint32_t server,
                                                     uint64_t now_ns) SNIC_NONNULL(1);
@@ -310,20 +310,23 @@ SNIC_API SNIC_NODISCARD int snic_solar_server_renew(struct snic_solar *c, uint32
  * secret of the sec ops, borrowed until fini) by its number @p key_id. @p account: its account,
  * where each client of the server has a secret of its own; 0: all clients share it. To be called
  * after server_add, before the first path is opened. [owner]
- * @return 0; SNIC_ENOENT; SNIC_EINVAL no SNIC_SOLAR_AUTH; SNIC_EBUSY a path is open
+ * @return 0; SNIC_ENOENT no such server; SNIC_EINVAL no SNIC_SOLAR_AUTH, or @p secret is NULL;
+ *         SNIC_EBUSY a path is open
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_auth(struct snic_solar *c, uint32_t server,
                                                    void *secret, uint32_t key_id, uint32_t account)
     SNIC_NONNULL(1);
 /**
- * Attach a disk under a free number. [owner]
- * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
- *         are used up (they never wrap), the control plane has to issue the disk anew
+ * Attach a disk under a free number. @p o is copied, its xts_key borrowed until detach. [owner]
+ * @return 0; SNIC_EINVAL @p disk is not below disks_max, an option, or an xts_key without sec;
+ *         SNIC_EEXIST @p disk is in use; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
+ *         are used up (they never wrap), the control plane has to issue the disk anew; or an error
+ *         of sec, which makes the tag key from xts_key
  */
 SNIC_API SNIC_NODISCARD int snic_solar_attach(struct snic_solar *c, uint32_t disk,
                                               const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
-/** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
+/** Forget a disk. [owner] @return 0; SNIC_ENOENT no such disk; SNIC_EBUSY I/Os inside */
 SNIC_API SNIC_NODISCARD int snic_solar_detach(struct snic_solar *c, uint32_t disk) SNIC_NONNULL(1);
 /**
  * The token that servers are shown for a disk, from now on (ebs_token.h); copied. It is sent to all
@@ -334,15 +337,18 @@ SNIC_API SNIC_NODISCARD int snic_solar_detach(struct snic_solar *c, uint32_t dis
 SNIC_API SNIC_NODISCARD int snic_solar_token(struct snic_solar *c, uint32_t disk,
                                              const unsigned char token[SNIC_EBS_TOKEN_BYTES],
                                              uint64_t now_ns) SNIC_NONNULL(1, 3);
-/** Change a disk's QoS; debt stays. @return 0; SNIC_ENOENT; SNIC_EINVAL [owner] */
+/**
+ * Change a disk's QoS; debt stays. @p o is borrowed for the call. [owner]
+ * @return 0; SNIC_ENOENT no such disk; SNIC_EINVAL an option or a limit out of range
+ */
 SNIC_API SNIC_NODISCARD int snic_solar_qos(struct snic_solar *c, uint32_t disk,
                                            const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
 /**
  * Set the placement of 2 MiB of a disk: its unacknowledged blocks are sent to @p server. The
  * generation is at least the one before; a higher one releases I/Os that wait for a fence. [owner]
- * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE generation went back; SNIC_ENOSPC
- *         chunks_max GiB of the disk are mapped
+ * @return 0; SNIC_ENOENT no such disk or server; SNIC_EINVAL @p segment is beyond the disk;
+ *         SNIC_ESTALE generation went back; SNIC_ENOSPC chunks_max GiB of the disk are mapped
  */
 SNIC_API SNIC_NODISCARD int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment,
                                            uint64_t seg_id, uint32_t server, uint32_t gen,
@@ -365,7 +371,7 @@ SNIC_API SNIC_NODISCARD int snic_solar_hole(struct snic_solar *c, uint32_t disk,
  */
 SNIC_API SNIC_NODISCARD int snic_solar_refuse(struct snic_solar *c, uint32_t disk, uint64_t segment,
                                               int result, uint64_t now_ns) SNIC_NONNULL(1);
-/** @return SNIC_EBS_WAITS_*: what waits for a segment [owner] */
+/** What waits for a segment. [owner] @return SNIC_EBS_WAITS_* */
 SNIC_API uint32_t snic_solar_waits(const struct snic_solar *c, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 
@@ -384,9 +390,10 @@ SNIC_API void snic_solar_path_hint(struct snic_solar *c, uint32_t server, uint32
                                    uint32_t gen, uint64_t now_ns) SNIC_NONNULL(1);
 
 /**
- * Queue an I/O. In all calls a @p now_ns before the latest one counts as the latest. [owner]
- * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is
- *         lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
+ * Queue an I/O: borrowed until it is DONE. In all calls a @p now_ns before the latest one counts as
+ * the latest. [owner]
+ * @return 0; SNIC_ENOENT no such disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the
+ *         lease is lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
  */
 SNIC_API SNIC_NODISCARD int snic_solar_submit(struct snic_solar *c, struct snic_ebs_io *io,
                                               uint64_t now_ns) SNIC_NONNULL(1, 2);
@@ -396,9 +403,11 @@ SNIC_API SNIC_NODISCARD int snic_solar_submit(struct snic_solar *c, struct snic_
  * A datagram was received on a path's socket; copied out during the call. @p now_ns may be the time
  * of its arrival at this host, before this call (net's TIMESTAMP): round trips are measured up to
  * there. [owner]
- * @return 0 used; SNIC_E* the reason, it is counted and dropped (SNIC_ENOENT no such path or an old
- *         one, SNIC_EPERM id, token or nonce do not match, SNIC_ESTALE no RPC waits for it, others
- *         of snic_ebs_decode)
+ * @return 0 used; else it is counted and dropped: SNIC_ENOENT no such path, an old one, or halted;
+ *         SNIC_EPERM id, token or nonce do not match; SNIC_ESTALE no RPC waits for it; SNIC_EACCES
+ *         it is not authentic; SNIC_EEXIST a replay; SNIC_EPROTO, SNIC_EMSGSIZE, SNIC_EOVERFLOW,
+ *         SNIC_ERANGE, SNIC_ECORRUPT, SNIC_ENOTSUP, SNIC_EVERSION malformed, with the conditions
+ *         of snic_ebs_decode() (ebs.h)
  */
 SNIC_API int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32_t gen,
                              const void *data, size_t size, uint32_t flags, uint64_t now_ns)
@@ -481,21 +490,29 @@ struct snic_solar_stats {
     uint32_t trains_out;
     uint64_t read_out; /**< bytes requested                                                 */
 };
-/** [owner] */
+/** Copy the counters. [owner] */
 SNIC_API void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar_stats *out)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ENOENT [owner] */
+/** Copy the state of a path. [owner] @return 0; SNIC_ENOENT no such server or path */
 SNIC_API SNIC_NODISCARD int snic_solar_get_path(const struct snic_solar *c, uint32_t server,
                                                 uint32_t path, struct snic_solar_path_stats *out)
     SNIC_NONNULL(1, 4);
-/** Whether a server refuses requests, or its store failed. @return 0; SNIC_ENOENT [owner] */
+/**
+ * Whether a server refuses requests, or its store failed. [owner]
+ * @return 0; SNIC_ENOENT no such server
+ */
 SNIC_API SNIC_NODISCARD int snic_solar_get_busy(const struct snic_solar *c, uint32_t server,
                                                 struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
-/** The reason that a disk's I/O waits. @return 1; 0 no admitted I/O waits; SNIC_ENOENT; @p out is
- * untouched except with 1 [owner] */
+/**
+ * The reason that a disk's I/O waits. @p out is untouched except with 1. [owner]
+ * @return 1; 0 no admitted I/O waits; SNIC_ENOENT no such disk
+ */
 SNIC_API SNIC_NODISCARD int snic_solar_get_wait(const struct snic_solar *c, uint32_t disk,
                                                 struct snic_ebs_wait *out) SNIC_NONNULL(1, 3);
-/** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
+/**
+ * Every structural invariant. O(everything). For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_solar_check(const struct snic_solar *c) SNIC_NONNULL(1);
 
 /* ---- The target ---- */
@@ -528,12 +545,16 @@ struct snic_solar_target_opts {
     void *secret_ctx;
 };
 
-/** As snic_solar_opts_wrong(). [any] */
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_solar_target_opts_wrong(const struct snic_solar_target_opts *o)
     SNIC_NONNULL(1);
 /** Bytes snic_solar_target_init() needs for @p o; 0: invalid. [any] */
 SNIC_API size_t snic_solar_target_memsize(const struct snic_solar_target_opts *o) SNIC_NONNULL(1);
-/** As snic_solar_init(). [owner] */
+/**
+ * Build a target in @p mem, which stays the caller's, aligned to SNIC_SOLAR_ALIGN. @p out is
+ * untouched on failure; @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small
+ */
 SNIC_API SNIC_NODISCARD int snic_solar_target_init(struct snic_solar_target **out, void *mem,
                                                    size_t size,
                                                    const struct snic_solar_target_opts *o,
@@ -541,10 +562,16 @@ SNIC_API SNIC_NODISCARD int snic_solar_target_init(struct snic_solar_target **ou
 /** The memory; asserts that no train is out. Requests that are out are forgotten. [owner] */
 SNIC_API void *snic_solar_target_fini(struct snic_solar_target *t) SNIC_NONNULL(1);
 /**
- * A datagram was received from @p peer. @p now_ns as for snic_solar_recv(): the time since then is
- * attributed to this host, not to the fabric. @return 1: @p out is to be executed and answered,
- * exactly once, with snic_solar_target_answer() or _read_done(); 0: processed; SNIC_E*: counted and
- * dropped. [owner]
+ * A datagram was received from @p peer; borrowed for the call. @p now_ns may be the time of its
+ * arrival at this host: the time since then is attributed to this host, not to the fabric. [owner]
+ * @return 1: @p out is to be executed and answered, exactly once, with snic_solar_target_answer()
+ *         or snic_solar_target_read_done(); 0: processed; else it is counted and dropped:
+ *         SNIC_ENOTCONN no such connection; SNIC_EACCES it is not authentic, or its address is
+ *         unproven; SNIC_EPERM it is sealed, and the target has no AUTH; SNIC_ESTALE a number of
+ *         another key; SNIC_EEXIST a replay; SNIC_ENOSPC no slot for a HELLO; SNIC_EBUSY rx_blocks
+ *         writes are out; SNIC_EINVAL, SNIC_ERANGE a field out of range; SNIC_ECORRUPT a checksum
+ *         mismatch; SNIC_EPROTO, SNIC_EMSGSIZE, SNIC_EOVERFLOW, SNIC_ENOTSUP, SNIC_EVERSION
+ *         malformed, with the conditions of snic_ebs_decode() (ebs.h)
  */
 SNIC_API int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_ebs_peer *peer,
                                     const void *data, size_t size, uint32_t flags,
@@ -587,7 +614,7 @@ SNIC_API void snic_solar_target_sent(struct snic_solar_target *t, struct snic_so
 SNIC_API uint32_t snic_solar_target_secrets(struct snic_solar_target *t, uint64_t now_ns)
     SNIC_NONNULL(1);
 
-/** 1: a connection uses this result of secret_of(). O(connections). [owner] */
+/** 1: a connection uses this result of secret_of(); else 0. O(connections). [owner] */
 SNIC_API int snic_solar_target_secret_used(const struct snic_solar_target *t, const void *secret)
     SNIC_NONNULL(1, 2);
 
@@ -620,7 +647,7 @@ struct snic_solar_target_stats {
     uint32_t writes_out;
     uint32_t trains_out;
 };
-/** [owner] */
+/** Copy the counters. [owner] */
 SNIC_API void snic_solar_target_get_stats(const struct snic_solar_target *t,
                                           struct snic_solar_target_stats *out) SNIC_NONNULL(1, 2);
 
@@ -639,12 +666,12 @@ struct snic_solar_target_client {
     uint32_t requests; /**< out                                                                 */
     uint32_t paths;    /**< that packets were received on                                       */
 };
-/** @p slot: 0 .. conns_max - 1. @return 0; SNIC_ENOENT there is none [owner] */
+/** A client; @p slot: 0 .. conns_max - 1. [owner] @return 0; SNIC_ENOENT there is none */
 SNIC_API SNIC_NODISCARD int snic_solar_target_get_client(const struct snic_solar_target *t,
                                                          uint32_t slot,
                                                          struct snic_solar_target_client *out)
     SNIC_NONNULL(1, 3);
-/** Every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Every structural invariant. For tests. [owner] @return 0; SNIC_ECORRUPT one does not hold */
 SNIC_API int snic_solar_target_check(const struct snic_solar_target *t) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

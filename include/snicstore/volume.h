@@ -219,7 +219,8 @@ SNIC_API size_t snic_volume_server_memsize(const struct snic_volume_server_opts 
  * @param[out] out  untouched on failure
  * @param mem       owned until close, aligned to SNIC_VOLUME_ALIGN
  * @param e         copied
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small; errors of snic_segments_open()
+ * @return 0; SNIC_EINVAL options, devices or alignment, or no opened event; SNIC_EPERM a READONLY
+ *         handle among the devices; SNIC_ENOSPC @p size small
  */
 SNIC_API SNIC_NODISCARD int snic_volume_server_open(struct snic_volume_server **out, void *mem,
                                                     size_t size,
@@ -232,16 +233,22 @@ SNIC_API SNIC_NODISCARD int snic_volume_server_open(struct snic_volume_server **
  * @return the memory
  */
 SNIC_API void *snic_volume_server_close(struct snic_volume_server *s) SNIC_NONNULL(1);
-/** secret_of() returns other secrets now: as snic_solar_target_secrets(). 0 before opened().
- * [owner] */
+/**
+ * secret_of() returns other secrets now: connections of accounts without one end, the others use
+ * its present result. [owner]
+ * @return the number of connections that ended; 0 before opened()
+ */
 SNIC_API uint32_t snic_volume_server_secrets(struct snic_volume_server *s) SNIC_NONNULL(1);
-/** As snic_solar_target_secret_used(). [owner] */
+/** 1: a connection uses this result of secret_of(); else 0. O(connections). [owner] */
 SNIC_API int snic_volume_server_secret_used(const struct snic_volume_server *s, const void *secret)
     SNIC_NONNULL(1, 2);
-/** token_key() returns other keys now: tokens under keys that are gone are forgotten, and their
- * disks closed until others are shown. @return how many [owner] */
+/**
+ * token_key() returns other keys now: tokens under keys that are gone are forgotten, and their
+ * disks closed until others are shown. [owner]
+ * @return how many
+ */
 SNIC_API uint32_t snic_volume_server_tokens(struct snic_volume_server *s) SNIC_NONNULL(1);
-/** The address it receives at, with the chosen port. @return 0; SNIC_EBUSY not opened [owner] */
+/** The address it receives at, with the chosen port. [owner] @return 0; SNIC_EBUSY not opened */
 SNIC_API SNIC_NODISCARD int snic_volume_server_addr(const struct snic_volume_server *s,
                                                     struct snic_net_addr *out) SNIC_NONNULL(1, 2);
 /** The store: to create, move, delete segments, and to look. SNIC_VOLUME_META is not to be
@@ -277,7 +284,7 @@ struct snic_volume_server_stats {
     struct snic_luna_target_stats luna; /**< zeros if it is not served                           */
     uint64_t turned_away;               /**< LUNA: connections for which there was no place      */
 };
-/** [owner] */
+/** Copy the counters. [owner] */
 SNIC_API void snic_volume_server_get_stats(const struct snic_volume_server *s,
                                            struct snic_volume_server_stats *out) SNIC_NONNULL(1, 2);
 
@@ -300,12 +307,13 @@ struct snic_volume_server_client {
 };
 /**
  * The next one; @p cursor is 0 at first. Their number is bounded by conns_max and streams_max.
- * @return 1; 0 there are no more, @p out is untouched [owner]
+ * [owner]
+ * @return 1; 0 there are no more, @p out is untouched
  */
 SNIC_API int snic_volume_server_next_client(const struct snic_volume_server *s, uint32_t *cursor,
                                             struct snic_volume_server_client *out)
     SNIC_NONNULL(1, 2, 3);
-/** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Every invariant. For tests. [owner] @return 0; SNIC_ECORRUPT one does not hold */
 SNIC_API int snic_volume_server_check(const struct snic_volume_server *s) SNIC_NONNULL(1);
 
 /* ---- The client ---- */
@@ -375,8 +383,10 @@ SNIC_API const char *snic_volume_opts_wrong(const struct snic_volume_opts *o) SN
 SNIC_API size_t snic_volume_memsize(const struct snic_volume_opts *o) SNIC_NONNULL(1);
 /**
  * A client without servers and disks. [owner]
- * @param e copied
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small
+ * @param mem  owned until close, aligned to SNIC_VOLUME_ALIGN
+ * @param o    copied; loop, net, sec and keys borrowed until close
+ * @param e    copied; @p ctx is passed to its functions
+ * @return 0; SNIC_EINVAL options or alignment, or no map event; SNIC_ENOSPC @p size small
  */
 SNIC_API SNIC_NODISCARD int snic_volume_open(struct snic_volume **out, void *mem, size_t size,
                                              const struct snic_volume_opts *o,
@@ -388,7 +398,9 @@ SNIC_API SNIC_NODISCARD int snic_volume_open(struct snic_volume **out, void *mem
  * @return the memory
  */
 SNIC_API void *snic_volume_close(struct snic_volume *v) SNIC_NONNULL(1);
-/** Add a server under a free number below servers_max. @return 0; SNIC_EINVAL; SNIC_EEXIST [owner]
+/**
+ * Add a server under a free number below servers_max; @p addr is copied. [owner]
+ * @return 0; SNIC_EINVAL @p server is not below servers_max; SNIC_EEXIST it is in use
  */
 SNIC_API SNIC_NODISCARD int snic_volume_server_add(struct snic_volume *v, uint32_t server,
                                                    const struct snic_net_addr *addr)
@@ -397,12 +409,12 @@ SNIC_API SNIC_NODISCARD int snic_volume_server_add(struct snic_volume *v, uint32
  * Remove a server and free its number: its sockets are closed. @p forget: the server may still have
  * mapped segments, whose locations are looked up again (map()) when they are needed. Event
  * suspect() is not called for it any more. [owner]
- * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment is
- *         mapped to it
+ * @return 0; SNIC_ENOENT no such server; SNIC_EBUSY an I/O waits for it, or, without @p forget, a
+ *         segment is mapped to it
  */
 SNIC_API SNIC_NODISCARD int snic_volume_server_remove(struct snic_volume *v, uint32_t server,
                                                       int forget) SNIC_NONNULL(1);
-/** Change the address of a known server. @return 0; SNIC_ENOENT [owner] */
+/** Change the address of a known server. [owner] @return 0; SNIC_ENOENT no such server */
 SNIC_API SNIC_NODISCARD int snic_volume_server_readdress(struct snic_volume *v, uint32_t server,
                                                          const struct snic_net_addr *addr)
     SNIC_NONNULL(1, 3);
@@ -421,15 +433,19 @@ struct snic_volume_disk_opts {
 };
 /**
  * Open a disk under a free number, below disks_max: a handle of the io door. Close it with
- * snic_io_close(), which runs the loop until its I/Os are done. [owner]
- * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW the disk's epochs are used up: it must be
- *         reissued
+ * snic_io_close(), which runs the loop until its I/Os are done. @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL @p disk is not below disks_max, an option, or the client is closing;
+ *         SNIC_EEXIST @p disk is in use; SNIC_EOVERFLOW the disk's epochs are used up: it must be
+ *         reissued; or an error of sec, that makes a key's tag
  */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_open(struct snic_volume *v, uint32_t disk,
                                                   const struct snic_volume_disk_opts *o,
                                                   struct snic_io **out) SNIC_NONNULL(1, 3, 4);
-/** Change the QoS of a disk: only the four fields are read. @return 0; SNIC_ENOENT; SNIC_EINVAL
- * [owner] */
+/**
+ * Change the QoS of a disk: only the four fields are read. [owner]
+ * @return 0; SNIC_ENOENT no such disk is open; SNIC_EINVAL @p disk is not below disks_max, or a
+ *         limit out of range
+ */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_qos(struct snic_volume *v, uint32_t disk,
                                                  const struct snic_volume_disk_opts *o)
     SNIC_NONNULL(1, 3);
@@ -444,8 +460,8 @@ SNIC_API SNIC_NODISCARD int snic_volume_disk_token(struct snic_volume *v, uint32
     SNIC_NONNULL(1, 3);
 /**
  * Set the location of a segment of a disk. [owner]
- * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE the generation is older;
- *         SNIC_ENOSPC chunks_max
+ * @return 0; SNIC_ENOENT no such disk or server; SNIC_EINVAL @p segment is beyond the disk;
+ *         SNIC_ESTALE the generation is older; SNIC_ENOSPC chunks_max GiB of the disk are mapped
  */
 SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment,
                                             uint64_t seg_id, uint32_t server, uint32_t gen)
@@ -466,16 +482,19 @@ SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t dis
  */
 SNIC_API SNIC_NODISCARD int snic_volume_refuse(struct snic_volume *v, uint32_t disk,
                                                uint64_t segment, int result) SNIC_NONNULL(1);
-/** @return SNIC_EBS_WAITS_* (ebs_io.h): what waits for a segment. Without PLACE in it a segment
- * that was never written need not be placed: snic_volume_hole() [owner] */
+/**
+ * What waits for a segment. Without PLACE in it a segment that was never written need not be
+ * placed: snic_volume_hole(). [owner]
+ * @return SNIC_EBS_WAITS_* (ebs_io.h)
+ */
 SNIC_API uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 /**
  * Query the states of a segment's blocks, as a request to a disk's handle: a READ of one block, the
  * first of the segment, returns a byte for each block of the segment (enum snic_ebs_state), then
- * zeros. Blocks behind the disk's end are NEVER. Otherwise as snic_io_submit() of one. [owner]
- * @return 1; 0 the queue is full; SNIC_EINVAL the handle is not a disk, or the request not such a
- *         read; SNIC_ECANCELED it is being closed
+ * zeros. Blocks behind the disk's end are NEVER. It completes as a READ does. [owner]
+ * @return 1 accepted, borrowed until done; 0 the queue is full; SNIC_EINVAL the handle is not a
+ *         disk, or the request not such a read; SNIC_ECANCELED it is being closed
  */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_states(struct snic_io *io, struct snic_io_req *req)
     SNIC_NONNULL(1, 2);
@@ -494,28 +513,36 @@ struct snic_volume_stats {
     struct snic_luna_stats luna; /**< zeros with SOLAR                                           */
     uint64_t too_large; /**< SOLAR: trains and datagrams that do not fit through a link's MTU    */
 };
-/** [owner] */
+/** Copy the counters. [owner] */
 SNIC_API void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)
     SNIC_NONNULL(1, 2);
-/** Does a server refuse requests, or did its store fail? Times are the loop's. @return 0;
- * SNIC_ENOENT [owner] */
+/**
+ * Whether a server refuses requests, or its store failed. Times are the loop's. [owner]
+ * @return 0; SNIC_ENOENT no such server
+ */
 SNIC_API SNIC_NODISCARD int snic_volume_get_busy(const struct snic_volume *v, uint32_t server,
                                                  struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
-/** What a disk waits for. @return 1; 0 nothing; SNIC_ENOENT. @p out is set only with 1. [owner] */
+/**
+ * What a disk waits for; @p out is set only with 1. [owner]
+ * @return 1; 0 nothing; SNIC_ENOENT no such disk
+ */
 SNIC_API SNIC_NODISCARD int snic_volume_get_wait(const struct snic_volume *v, uint32_t disk,
                                                  struct snic_ebs_wait *out) SNIC_NONNULL(1, 3);
-/** A server's address, as last set. @return 0; SNIC_ENOENT [owner] */
+/** A server's address, as last set. [owner] @return 0; SNIC_ENOENT no such server */
 SNIC_API SNIC_NODISCARD int snic_volume_get_addr(const struct snic_volume *v, uint32_t server,
                                                  struct snic_net_addr *out) SNIC_NONNULL(1, 3);
-/** As snic_solar_get_path(). @return 0; SNIC_ENOENT, also with LUNA [owner] */
+/** Copy the state of a path. [owner] @return 0; SNIC_ENOENT no such server or path, or LUNA */
 SNIC_API SNIC_NODISCARD int snic_volume_get_path(const struct snic_volume *v, uint32_t server,
                                                  uint32_t path, struct snic_solar_path_stats *out)
     SNIC_NONNULL(1, 4);
-/** As snic_luna_get_conn(). @return 0; SNIC_ENOENT, also with SOLAR [owner] */
+/**
+ * Copy the state of a connection. [owner]
+ * @return 0; SNIC_ENOENT no such server or connection, or SOLAR
+ */
 SNIC_API SNIC_NODISCARD int snic_volume_get_conn(const struct snic_volume *v, uint32_t server,
                                                  uint32_t conn, struct snic_luna_conn_stats *out)
     SNIC_NONNULL(1, 4);
-/** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Every invariant. For tests. [owner] @return 0; SNIC_ECORRUPT one does not hold */
 SNIC_API int snic_volume_check(const struct snic_volume *v) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
