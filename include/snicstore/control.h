@@ -265,7 +265,7 @@ SNIC_API int snic_control_put(unsigned char *out, uint32_t size, const struct sn
  */
 SNIC_API int snic_control_get(struct snic_control_msg *m, const unsigned char *in, uint32_t size,
                               uint32_t most) SNIC_NONNULL(1, 2);
-/** 1: valid as a disk's name; 0. [any] */
+/** 1: valid as a disk's name; else 0. [any] */
 SNIC_API int snic_control_name_ok(const char *name) SNIC_NONNULL(1);
 
 /* ---- Authentication ---- */
@@ -383,7 +383,7 @@ SNIC_API size_t snic_control_memsize(const struct snic_control_opts *o) SNIC_NON
  * @param mem       owned until snic_control_close(); aligned to SNIC_CONTROL_ALIGN
  * @param e         copied
  * @return 0; SNIC_EINVAL an option, the alignment, or no opened(); SNIC_ENOSPC @p size small;
- *         errors of snic_wal_open()
+ *         SNIC_EPERM the log's device is a READONLY handle
  */
 SNIC_API SNIC_NODISCARD int snic_control_open(struct snic_control **out, void *mem, size_t size,
                                               const struct snic_control_opts *o,
@@ -400,8 +400,7 @@ SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
  * catalog at once, others when they register again. Until then they accept the token, at most until
  * it expires: the seconds that token() returns are the bound. O(sessions, disks). [owner] */
 SNIC_API void snic_control_accounts_changed(struct snic_control *c) SNIC_NONNULL(1);
-/** The address it listens at. @return 0; SNIC_EBUSY it does not serve yet; errors of
- * snic_net_listen_addr() [owner] */
+/** The address it listens at. [owner] @return 0; SNIC_EBUSY it does not serve yet */
 SNIC_API SNIC_NODISCARD int snic_control_addr(const struct snic_control *c,
                                               struct snic_net_addr *out) SNIC_NONNULL(1, 2);
 
@@ -431,12 +430,17 @@ struct snic_control_stats {
 /** Counters since open, and the present state. [owner] */
 SNIC_API void snic_control_get_stats(const struct snic_control *c, struct snic_control_stats *out)
     SNIC_NONNULL(1, 2);
-/** A segment's location in the catalog: @p out: segment, server, gen, status: 1 it moves.
- * @return 0; SNIC_ENOENT it is not placed [owner] */
+/**
+ * A segment's location in the catalog: @p out: segment, server, gen, status: 1 it moves. [owner]
+ * @return 0; SNIC_ENOENT it is not placed
+ */
 SNIC_API SNIC_NODISCARD int snic_control_find(const struct snic_control *c, uint32_t vd,
                                               uint64_t segment, struct snic_control_item *out)
     SNIC_NONNULL(1, 4);
-/** Check every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/**
+ * Check every structural invariant. For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_control_check(const struct snic_control *c) SNIC_NONNULL(1);
 
 /* ---- A block server's end ---- */
@@ -483,8 +487,9 @@ SNIC_API size_t snic_control_agent_memsize(const struct snic_control_agent_opts 
  * @param[out] out  untouched on failure
  * @param mem       owned until snic_control_agent_close(); aligned to SNIC_CONTROL_ALIGN
  * @param e         copied; its members may be NULL
- * @return 0; SNIC_EINVAL an option, or the alignment; SNIC_ENOSPC @p size small; errors of
- *         snic_net_listen() and snic_net_listen_addr()
+ * @return 0; SNIC_EINVAL an option, the alignment, or not an address of this machine; SNIC_ENOSPC
+ *         @p size small, or no listener or descriptor left; SNIC_EADDRINUSE another listener has
+ *         the address; SNIC_EACCES no permission for it; SNIC_ENOTSUP its family
  */
 SNIC_API SNIC_NODISCARD int snic_control_agent_open(struct snic_control_agent **out, void *mem,
                                                     size_t size,

@@ -118,18 +118,22 @@ struct snic_ddp;
 #define SNIC_DDP_EPOCH_MAX ((1u << 22) - 1)
 #define SNIC_DDP_VERSION_MAX (((uint64_t)1 << 38) - 1)
 
+/** The timestamp of @p epoch, @p version and @p node, each within its bits. [any] */
 static inline uint64_t snic_ddp_ts(uint32_t epoch, uint64_t version, uint32_t node)
 {
     return (uint64_t)epoch << 42 | version << 4 | node;
 }
+/** Its epoch. [any] */
 static inline uint32_t snic_ddp_ts_epoch(uint64_t ts)
 {
     return (uint32_t)(ts >> 42);
 }
+/** Its version. [any] */
 static inline uint64_t snic_ddp_ts_version(uint64_t ts)
 {
     return ts >> 4 & SNIC_DDP_VERSION_MAX;
 }
+/** Its node. [any] */
 static inline uint32_t snic_ddp_ts_node(uint64_t ts)
 {
     return (uint32_t)(ts & 15);
@@ -473,7 +477,10 @@ SNIC_API uint32_t snic_ddp_timers(const struct snic_ddp *d, struct snic_ddp_time
  * were written if at most @p size. O(n^2) in the size of the state: for small ones. [owner]
  */
 SNIC_API size_t snic_ddp_canon(const struct snic_ddp *d, void *out, size_t size);
-/** Checks every structural invariant, between steps. O(n). [owner] @return 0; SNIC_ECORRUPT */
+/**
+ * Checks every structural invariant, between steps. O(n). [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_ddp_check(const struct snic_ddp *d);
 
 #ifdef __cplusplus

@@ -321,7 +321,10 @@ SNIC_API uint32_t snic_ddpnic_timers(const struct snic_ddpnic *d, struct snic_dd
                                      uint32_t max);
 /** Bytes that are equal for equal states, as snic_ddp_canon's. [owner] */
 SNIC_API size_t snic_ddpnic_canon(const struct snic_ddpnic *d, void *out, size_t size);
-/** Checks every structural invariant, between steps. O(n). [owner] @return 0; SNIC_ECORRUPT */
+/**
+ * Checks every structural invariant, between steps. O(n). [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_ddpnic_check(const struct snic_ddpnic *d);
 
 #ifdef __cplusplus

@@ -398,21 +398,26 @@ struct snic_ebs_start {
 SNIC_API SNIC_NODISCARD int snic_ebs_peek(struct snic_ebs_start *p, const void *packet, size_t size)
     SNIC_NONNULL(1, 2);
 
-/** What an I/O that ends with this status returns: 0 for OK and SUPERSEDED, else SNIC_E*. [any] */
+/**
+ * What an I/O that ends with this status returns. [any]
+ * @return 0 OK and SUPERSEDED; SNIC_EINVAL no such status; else the SNIC_E* of the status
+ */
 SNIC_API int snic_ebs_status_error(unsigned status);
 
 /** Entry @p i of an ACKV's body. The caller knows that i < pkt_cnt. [any] */
 SNIC_API void snic_ebs_ack_get(struct snic_ebs_ack *a, const void *body, uint32_t i)
     SNIC_NONNULL(1, 2);
+/** Write it. The caller knows that it fits. [any] */
 SNIC_API void snic_ebs_ack_put(void *body, uint32_t i, const struct snic_ebs_ack *a)
     SNIC_NONNULL(1, 3);
 
-/** Addr slot @p i (counting set bits of need_mask) of a READ_REQ's body. */
+/** Write Addr slot @p i (counting set bits of need_mask) of a READ_REQ's body. [any] */
 static inline void snic_ebs_slot_put(void *body, uint32_t i, uint16_t slot, uint16_t gen)
 {
     snic_put_be16((unsigned char *)body + i * SNIC_EBS_SLOT_BYTES, slot);
     snic_put_be16((unsigned char *)body + i * SNIC_EBS_SLOT_BYTES + 2, gen);
 }
+/** Read it. [any] */
 static inline void snic_ebs_slot_get(const void *body, uint32_t i, uint16_t *slot, uint16_t *gen)
 {
     *slot = snic_get_be16((const unsigned char *)body + i * SNIC_EBS_SLOT_BYTES);
@@ -432,6 +437,7 @@ SNIC_API unsigned snic_ebs_hop_speed(uint64_t bps);
 
 /** Credit in a byte: exact up to 32 blocks, above that rounded down by less than 1/16. [any] */
 SNIC_API uint8_t snic_ebs_credit_code(uint32_t blocks);
+/** The blocks that a code means. [any] */
 SNIC_API uint32_t snic_ebs_credit_blocks(uint8_t code);
 
 /* ---- Numbers that are never reused: epoch(16) and counter(48) ---- */
@@ -439,15 +445,17 @@ SNIC_API uint32_t snic_ebs_credit_blocks(uint8_t code);
 #define SNIC_EBS_COUNTER_BITS 48
 #define SNIC_EBS_COUNTER_MAX ((UINT64_C(1) << SNIC_EBS_COUNTER_BITS) - 1)
 
-/** The number of @p epoch and @p counter (both cut to their bits). */
+/** The number of @p epoch and @p counter (both cut to their bits). [any] */
 static inline uint64_t snic_ebs_id(uint32_t epoch, uint64_t counter)
 {
     return (uint64_t)(epoch & 0xffffu) << SNIC_EBS_COUNTER_BITS | (counter & SNIC_EBS_COUNTER_MAX);
 }
+/** Its epoch. [any] */
 static inline uint32_t snic_ebs_id_epoch(uint64_t id)
 {
     return (uint32_t)(id >> SNIC_EBS_COUNTER_BITS);
 }
+/** Its counter. [any] */
 static inline uint64_t snic_ebs_id_counter(uint64_t id)
 {
     return id & SNIC_EBS_COUNTER_MAX;
@@ -466,7 +474,7 @@ SNIC_API uint32_t snic_ebs_bind_crc(const struct snic_ebs_block *b) SNIC_NONNULL
  * all of it: LUNA's frames have it; in SOLAR's packets, of a block each, agg_crc is 0.
  */
 
-/** The aggregate @p agg (0: of nothing) followed by a block of CRC @p crc. */
+/** The aggregate @p agg (0: of nothing) followed by a block of CRC @p crc. [any] */
 static inline uint32_t snic_ebs_agg_add(uint32_t agg, uint32_t crc)
 {
     return snic_crc32c_combine_4096(agg, crc);
@@ -536,10 +544,14 @@ SNIC_API SNIC_NODISCARD int snic_ebs_qos_admit(struct snic_ebs_qos *q, uint32_t 
  */
 SNIC_API uint64_t snic_ebs_qos_ready_ns(const struct snic_ebs_qos *q, uint32_t slot)
     SNIC_NONNULL(1);
-/** @return 0 or an error of admit, without SNIC_EAGAIN. [owner] */
+/**
+ * A slot's limits and tokens. [owner]
+ * @return 0; SNIC_ENOENT the slot has no limits; SNIC_ECORRUPT its entry is damaged; SNIC_EINVAL no
+ *         such slot
+ */
 SNIC_API int snic_ebs_qos_view(const struct snic_ebs_qos *q, uint32_t slot,
                                struct snic_ebs_qos_state *v) SNIC_NONNULL(1, 3);
-/** All entries; 0 or SNIC_ECORRUPT. [owner] */
+/** Check all entries. [owner] @return 0; SNIC_ECORRUPT one is damaged */
 SNIC_API int snic_ebs_qos_check(const struct snic_ebs_qos *q) SNIC_NONNULL(1);
 
 /* ---- Locations of a disk's segments (the Block table) ---- */
@@ -592,7 +604,8 @@ SNIC_API SNIC_NODISCARD int snic_ebs_map_set(struct snic_ebs_map *m, uint64_t se
 /**
  * A server reported that @p seg_gen is stale. An entry of a greater one is newer, and stays.
  * [owner]
- * @return 1 invalidated; 0 there was no entry, or a newer one; SNIC_ECORRUPT damaged; SNIC_ERANGE
+ * @return 1 invalidated; 0 there was no entry, or a newer one; SNIC_ECORRUPT the entry is damaged;
+ *         SNIC_ERANGE @p segment is beyond the disk
  */
 SNIC_API int snic_ebs_map_invalidate(struct snic_ebs_map *m, uint64_t segment, uint32_t seg_gen)
     SNIC_NONNULL(1);
@@ -606,7 +619,7 @@ SNIC_API uint64_t snic_ebs_map_server(struct snic_ebs_map *m, uint32_t server, i
 SNIC_API uint32_t snic_ebs_map_next(struct snic_ebs_map *m) SNIC_NONNULL(1);
 /** Chunks in use. [owner] */
 SNIC_API uint32_t snic_ebs_map_chunks(const struct snic_ebs_map *m) SNIC_NONNULL(1);
-/** All entries; 0 or SNIC_ECORRUPT. [owner] */
+/** Check all entries. [owner] @return 0; SNIC_ECORRUPT one is damaged */
 SNIC_API int snic_ebs_map_check(const struct snic_ebs_map *m) SNIC_NONNULL(1);
 
 /* ---- Destinations of blocks that are read (the Addr table) ---- */
@@ -665,7 +678,7 @@ SNIC_API int snic_ebs_addr_clear(struct snic_ebs_addr *a, uint16_t slot, uint16_
     SNIC_NONNULL(1);
 /** Slots that are free. [owner] */
 SNIC_API uint32_t snic_ebs_addr_free(const struct snic_ebs_addr *a) SNIC_NONNULL(1);
-/** All entries and the ring of free ones; 0 or SNIC_ECORRUPT. [owner] */
+/** Check all entries and the ring of free ones. [owner] @return 0; SNIC_ECORRUPT one is damaged */
 SNIC_API int snic_ebs_addr_check(const struct snic_ebs_addr *a) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

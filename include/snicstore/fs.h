@@ -105,41 +105,46 @@ SNIC_API struct snic_kvfs *snic_fs_engine(struct snic_fs *fs) SNIC_NONNULL(1);
 
 /* ---- Calls that run the loop until they are done. [owner], not from inside a done ---- */
 
-/** Submit a request and run the loop until it is done. @return req->result [owner] */
+/** Submit a request and run the loop until it is done. [owner] @return req->result */
 SNIC_API int64_t snic_fs_call(struct snic_fs *fs, struct snic_fsop *req) SNIC_NONNULL(1, 2);
 /**
- * Make a file system. @p o NULL: defaults, with a random uuid.
+ * Make a file system. @p o is borrowed for the call; NULL: defaults, with a random uuid. [owner]
  * @return 0; SNIC_EEXIST the store has one, and o->force is 0; SNIC_EBUSY it is mounted here;
- *         SNIC_E* of the store [owner]
+ *         SNIC_E* of the store (kvop.h)
  */
 SNIC_API SNIC_NODISCARD int snic_fs_mkfs(struct snic_fs *fs, const struct snic_kvfs_mkfs *o)
     SNIC_NONNULL(1);
 /**
- * Mount the store's file system.
- * @return 0; SNIC_ENOENT no file system; SNIC_EVERSION; SNIC_ECORRUPT; SNIC_EBUSY it is mounted
- *         here, or in use; SNIC_EEXIST the store has a session of session_id; SNIC_E* of the store
- *         [owner]
+ * Mount the store's file system. [owner]
+ * @return 0; SNIC_ENOENT no file system; SNIC_EVERSION of another version; SNIC_ECORRUPT its
+ *         records are damaged; SNIC_EBUSY it is mounted here, or in use; SNIC_EEXIST the store has
+ *         a session of session_id; SNIC_E* of the store (kvop.h)
  */
 SNIC_API SNIC_NODISCARD int snic_fs_mount(struct snic_fs *fs) SNIC_NONNULL(1);
-/** Make everything durable and end the session. @return 0, also when it is not mounted; SNIC_E* of
- *  the store [owner] */
+/**
+ * Make everything durable and end the session. [owner]
+ * @return 0, also when it is not mounted; SNIC_E* of the store (kvop.h)
+ */
 SNIC_API SNIC_NODISCARD int snic_fs_unmount(struct snic_fs *fs) SNIC_NONNULL(1);
 /**
  * Create or replace a whole file by path; its directory must exist. A path begins at the root, with
  * or without "/"; symbolic links in it are not followed. A new file is root's (uid and gid 0) with
  * @p mode as it is, no umask; an existing one keeps owner and mode. It is durable after FSYNC,
- * SYNCFS or unmount.
- * @return 0; SNIC_EISDIR the path has no last name, or is a directory; SNIC_ENOENT, SNIC_ENOTDIR or
- *         SNIC_ELOOP of its directory; SNIC_ENAMETOOLONG; SNIC_ENOSPC; SNIC_EROFS; SNIC_EIO a short
- *         write; SNIC_EINVAL not mounted; SNIC_E* of the store [owner]
+ * SYNCFS or unmount. @p data is borrowed for the call. [owner]
+ * @return 0; SNIC_EISDIR the path has no last name, or is a directory; SNIC_ENOENT its directory
+ *         does not exist; SNIC_ENOTDIR a name in it is no directory; SNIC_ELOOP a symbolic link in
+ *         it; SNIC_ENAMETOOLONG a name in it; SNIC_ENOSPC the store is full; SNIC_EROFS it is
+ *         read-only; SNIC_EIO a short write; SNIC_EINVAL not mounted; SNIC_E* of the store (kvop.h)
  */
 SNIC_API SNIC_NODISCARD int snic_fs_put(struct snic_fs *fs, const char *path, const void *data,
                                         size_t size, uint32_t mode) SNIC_NONNULL(1, 2);
 /**
- * Read the first @p room bytes of a file; the path as of snic_fs_put().
- * @return the file's size, also when @p room is less; SNIC_ENOENT; SNIC_ENOTDIR; SNIC_ELOOP;
- *         SNIC_EISDIR; SNIC_ENAMETOOLONG; SNIC_EINVAL not mounted; SNIC_ECORRUPT; SNIC_E* of the
- *         store [owner]
+ * Read the first @p room bytes of a file. A path begins at the root, with or without "/"; symbolic
+ * links in it are not followed. [owner]
+ * @return the file's size, also when @p room is less; SNIC_ENOENT no such file; SNIC_ENOTDIR a name
+ *         in the path is no directory; SNIC_ELOOP a symbolic link in it; SNIC_EISDIR it is a
+ *         directory; SNIC_ENAMETOOLONG a name in it; SNIC_EINVAL not mounted; SNIC_ECORRUPT records
+ *         or bytes of it are damaged; SNIC_E* of the store (kvop.h)
  */
 SNIC_API SNIC_NODISCARD int64_t snic_fs_get(struct snic_fs *fs, const char *path, void *out,
                                             size_t room) SNIC_NONNULL(1, 2);

@@ -242,7 +242,7 @@ SNIC_API void snic_fscache_amend(const struct snic_fscache *fc, struct snic_fsop
 #define SNIC_FSCACHE_UP (1u << 1)    /**< the file system's process answers                       */
 /** @p flags as of now, SNIC_FSCACHE_*. When they change, and every 100 ms or more often. [owner] */
 SNIC_API void snic_fscache_update(struct snic_fscache *fc, uint32_t flags) SNIC_NONNULL(1);
-/** 1: a request waits for the file system's process. [owner] */
+/** 1: a request waits for the file system's process; else 0. [owner] */
 SNIC_API int snic_fscache_busy(const struct snic_fscache *fc) SNIC_NONNULL(1);
 /** The file system's process is dead and its successor is not waited for any more: what is dirty
  *  is lost. Nothing happens in another state. [owner] */
@@ -256,7 +256,10 @@ SNIC_API void snic_fscache_close(struct snic_fscache *fc) SNIC_NONNULL(1);
 /** Counters. [owner] */
 SNIC_API void snic_fscache_get_stats(const struct snic_fscache *fc, struct snic_fscache_stats *out)
     SNIC_NONNULL(1, 2);
-/** Check every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/**
+ * Check every structural invariant. For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_fscache_check(const struct snic_fscache *fc) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -185,9 +185,9 @@ SNIC_API void snic_hcachelink_host_end(struct snic_hcachelink_host *h) SNIC_NONN
  *  which has to be open still. @return mem of init [owner] */
 SNIC_API void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /**
- * Submit a request. One that the region alone can serve is finished at once, without done.
+ * Submit a request. One that the region alone can serve is finished at once, without done. [owner]
  * @return 1 finished, see result; 0 done will be called; SNIC_EINVAL op, flags, length, offset or
- *         data; SNIC_EPIPE not attached, or closing [owner]
+ *         data; SNIC_EPIPE not attached, or closing
  */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_submit(struct snic_hcachelink_host *h,
                                                    struct snic_hcachelink_req *req)
@@ -222,7 +222,7 @@ SNIC_API const struct snic_hcache_host *snic_hcachelink_host_engine(
 SNIC_API void snic_hcachelink_host_get_stats(const struct snic_hcachelink_host *h,
                                              struct snic_hcachelink_host_stats *out)
     SNIC_NONNULL(1, 2);
-/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+/** Structural check. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_hcachelink_host_check(const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /** SHARED: a message of the link; @p ctx is the half. One that is not hcachelink's is counted as a
  *  stray. [owner] */
@@ -298,7 +298,7 @@ SNIC_API const struct snic_hcache_control *snic_hcachelink_dpu_engine(
 SNIC_API void snic_hcachelink_dpu_get_stats(const struct snic_hcachelink_dpu *d,
                                             struct snic_hcachelink_dpu_stats *out)
     SNIC_NONNULL(1, 2);
-/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+/** Structural check. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_hcachelink_dpu_check(const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
 /** SHARED: a message of the link; @p ctx is the half. [owner] */
 SNIC_API void snic_hcachelink_dpu_recv(void *ctx, const void *msg, uint32_t size)

@@ -221,7 +221,7 @@ struct snic_kvfs_stats {
 /** Counters since init, and states. [owner] */
 SNIC_API void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)
     SNIC_NONNULL(1, 2);
-/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+/** Structural check. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_kvfs_check(const struct snic_kvfs *k) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -157,8 +157,9 @@ SNIC_API void snic_kvfs_key_text(const struct snic_kvop_key *k, char *out, size_
 SNIC_API void snic_kvfs_seal(const struct snic_kvop_key *k, void *record, uint32_t size,
                              uint16_t flags) SNIC_NONNULL(1, 2);
 /**
- * Verify a record.
- * @return its flags; SNIC_ECORRUPT kind or checksum; SNIC_EVERSION [any]
+ * Verify a record. [any]
+ * @return its flags; SNIC_ECORRUPT size, kind or checksum; SNIC_EVERSION another version, or an
+ *         unknown flag
  */
 SNIC_API SNIC_NODISCARD int snic_kvfs_verify(const struct snic_kvop_key *k, const void *record,
                                              uint32_t size) SNIC_NONNULL(1, 2);
@@ -166,17 +167,20 @@ SNIC_API SNIC_NODISCARD int snic_kvfs_verify(const struct snic_kvop_key *k, cons
 /** To and from the SNIC_KVFS_ATTR_BYTES of an attribute record (unsealed). [any] */
 SNIC_API void snic_kvfs_attr_encode(void *record, const struct snic_fsop_attr *a)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ECORRUPT invalid size or contents [any] */
+/** From such a record. [any] @return 0; SNIC_ECORRUPT invalid size or contents */
 SNIC_API SNIC_NODISCARD int snic_kvfs_attr_decode(struct snic_fsop_attr *a, const void *record,
                                                   uint32_t size) SNIC_NONNULL(1, 2);
 /**
  * The entry at *@p at in an entry record (whole, with its head; start with 0), moving *at behind
- * it.
- * @return 1; 0 no more; SNIC_ECORRUPT [any]
+ * it. The name points into the record. [any]
+ * @return 1; 0 no more; SNIC_ECORRUPT an entry over the end, or invalid
  */
 SNIC_API SNIC_NODISCARD int snic_kvfs_entry_next(const void *record, uint32_t size, uint32_t *at,
                                                  struct snic_kvfs_entry *out) SNIC_NONNULL(1, 3, 4);
-/** Append an entry to a record of *@p size bytes (0: begins it). @return 0; SNIC_ENOSPC [any] */
+/**
+ * Append an entry to a record of *@p size bytes (0: begins it). Copy. [any]
+ * @return 0; SNIC_ENOSPC @p room is too small
+ */
 SNIC_API SNIC_NODISCARD int snic_kvfs_entry_append(void *record, uint32_t *size, uint32_t room,
                                                    const struct snic_kvfs_entry *e)
     SNIC_NONNULL(1, 2, 4);
@@ -184,7 +188,10 @@ SNIC_API SNIC_NODISCARD int snic_kvfs_entry_append(void *record, uint32_t *size,
 /** To the SNIC_KVFS_SUPER_BYTES of the superblock's record (unsealed). [any] */
 SNIC_API void snic_kvfs_super_encode(void *record, const struct snic_kvfs_super *s)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ECORRUPT; SNIC_EVERSION [any] */
+/**
+ * From such a record. [any]
+ * @return 0; SNIC_ECORRUPT invalid size or contents; SNIC_EVERSION another version, or flags
+ */
 SNIC_API SNIC_NODISCARD int snic_kvfs_super_decode(struct snic_kvfs_super *s, const void *record,
                                                    uint32_t size) SNIC_NONNULL(1, 2);
 
@@ -241,35 +248,35 @@ struct snic_kvfs_intent {
 SNIC_API void snic_kvfs_key_beat(struct snic_kvop_key *k, uint64_t session) SNIC_NONNULL(1);
 /** 's' session 'f'. [any] */
 SNIC_API void snic_kvfs_key_fence(struct snic_kvop_key *k, uint64_t session) SNIC_NONNULL(1);
-/** Record of a session (unsealed) in at least SNIC_KVFS_SESSION_BYTES. @return its size [any] */
+/** Record of a session (unsealed) in at least SNIC_KVFS_SESSION_BYTES. [any] @return its size */
 SNIC_API uint32_t snic_kvfs_session_encode(void *record, const struct snic_kvfs_session *s)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ECORRUPT [any] */
+/** From such a record. [any] @return 0; SNIC_ECORRUPT invalid size or contents */
 SNIC_API SNIC_NODISCARD int snic_kvfs_session_decode(struct snic_kvfs_session *s,
                                                      const void *record, uint32_t size)
     SNIC_NONNULL(1, 2);
-/** Record of an orphan (unsealed) in at least SNIC_KVFS_ORPHAN_BYTES. @return its size [any] */
+/** Record of an orphan (unsealed) in at least SNIC_KVFS_ORPHAN_BYTES. [any] @return its size */
 SNIC_API uint32_t snic_kvfs_orphan_encode(void *record, const struct snic_kvfs_orphan *o)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ECORRUPT [any] */
+/** From such a record. [any] @return 0; SNIC_ECORRUPT invalid size or contents */
 SNIC_API SNIC_NODISCARD int snic_kvfs_orphan_decode(struct snic_kvfs_orphan *o, const void *record,
                                                     uint32_t size) SNIC_NONNULL(1, 2);
-/** Record of an intent (unsealed) in at least SNIC_KVFS_INTENT_BYTES. @return its size [any] */
+/** Record of an intent (unsealed) in at least SNIC_KVFS_INTENT_BYTES. [any] @return its size */
 SNIC_API uint32_t snic_kvfs_intent_encode(void *record, const struct snic_kvfs_intent *n)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ECORRUPT [any] */
+/** From such a record. [any] @return 0; SNIC_ECORRUPT invalid size or contents */
 SNIC_API SNIC_NODISCARD int snic_kvfs_intent_decode(struct snic_kvfs_intent *n, const void *record,
                                                     uint32_t size) SNIC_NONNULL(1, 2);
 #define SNIC_KVFS_NUMBER_BYTES (SNIC_KVFS_HEAD + 8U)
 /** Record of a number (unsealed): next inode, heartbeat, table; SNIC_KVFS_NUMBER_BYTES. [any] */
 SNIC_API void snic_kvfs_number_encode(void *record, uint64_t number) SNIC_NONNULL(1);
-/** @return 0; SNIC_ECORRUPT [any] */
+/** From such a record. [any] @return 0; SNIC_ECORRUPT invalid size or contents */
 SNIC_API SNIC_NODISCARD int snic_kvfs_number_decode(uint64_t *number, const void *record,
                                                     uint32_t size) SNIC_NONNULL(1, 2);
 /**
  * Split a reserved record: its old and its new value, whole records within @p record,
- * NULL for none. It has been verified; those have not.
- * @return 0; SNIC_ECORRUPT [any]
+ * NULL for none. It has been verified; those have not. [any]
+ * @return 0; SNIC_ECORRUPT invalid size or contents
  */
 SNIC_API SNIC_NODISCARD int snic_kvfs_reservation_decode(struct snic_kvfs_reservation *r,
                                                          const void **old_record,

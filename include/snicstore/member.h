@@ -334,7 +334,10 @@ SNIC_API uint64_t snic_member_deadline_ns(const struct snic_member *m) SNIC_NONN
 /** As of the last step. [owner] */
 SNIC_API void snic_member_get_status(const struct snic_member *m, struct snic_member_status *out)
     SNIC_NONNULL(1, 2);
-/** Every invariant that one node can see; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/**
+ * Every invariant that one node can see. For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_member_check(const struct snic_member *m) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

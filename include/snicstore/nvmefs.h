@@ -229,8 +229,11 @@ struct snic_nvmefs_ctl {
 };
 /** To SNIC_NVMEFS_CTL_BYTES. [any] */
 SNIC_API void snic_nvmefs_ctl_encode(void *out, const struct snic_nvmefs_ctl *c) SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ENOENT not a message of nvme-fs (bad magic); SNIC_EVERSION; SNIC_EPROTO
- * malformed [any] */
+/**
+ * From such bytes. [any]
+ * @return 0; SNIC_ENOENT not a message of nvme-fs (bad magic); SNIC_EVERSION another version;
+ *         SNIC_EPROTO malformed
+ */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_ctl_decode(struct snic_nvmefs_ctl *c, const void *in,
                                                    size_t size) SNIC_NONNULL(1, 2);
 
@@ -291,11 +294,11 @@ SNIC_API void snic_nvmefs_host_create(const struct snic_nvmefs_host *h, struct s
     SNIC_NONNULL(1, 2);
 /**
  * Put a request into the queue. A polling DPU sees it at once; call snic_nvmefs_host_kick() after
- * one or several. The request is borrowed until reap returns it, or not at all on failure.
+ * one or several. The request is borrowed until reap returns it, or not at all on failure. [owner]
  * @return 0; SNIC_EAGAIN the queue is full; SNIC_EINVAL kind, or a flag, a name or data that the
  *         operation does not have, or both iov and extents, or `distributed` above 1;
- *         SNIC_ENAMETOOLONG; SNIC_E2BIG groups; SNIC_EMSGSIZE header or data too long, or too many
- *         pieces; SNIC_EPROTO the queue is broken until reset [owner]
+ *         SNIC_ENAMETOOLONG a name; SNIC_E2BIG groups; SNIC_EMSGSIZE header or data too long, or
+ *         too many pieces; SNIC_EPROTO the queue is broken until reset
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_host_submit(struct snic_nvmefs_host *h,
                                                     struct snic_nvmefs_req *req) SNIC_NONNULL(1, 2);
@@ -349,7 +352,7 @@ struct snic_nvmefs_host_stats {
 /** Counters since init. [owner] */
 SNIC_API void snic_nvmefs_host_get_stats(const struct snic_nvmefs_host *h,
                                          struct snic_nvmefs_host_stats *out) SNIC_NONNULL(1, 2);
-/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+/** Structural check. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_nvmefs_host_check(const struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 
 /* ---- The DPU's half of all queue pairs of a link ---- */
@@ -416,9 +419,9 @@ SNIC_API SNIC_NODISCARD int snic_nvmefs_dpu_init(struct snic_nvmefs_dpu **out, v
 /** End; asserts that it is idle. @return mem of init [owner] */
 SNIC_API void *snic_nvmefs_dpu_fini(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
 /**
- * A message of the host.
- * @return 0; SNIC_ENOENT it is not one of nvme-fs; SNIC_EVERSION, SNIC_EPROTO malformed, and
- * ignored [owner]
+ * A message of the host, borrowed for the call. [owner]
+ * @return 0; ignored: SNIC_ENOENT it is not one of nvme-fs, SNIC_EVERSION of another version,
+ *         SNIC_EPROTO malformed
  */
 SNIC_API int snic_nvmefs_dpu_control(struct snic_nvmefs_dpu *d, const void *msg, size_t size)
     SNIC_NONNULL(1, 2);
@@ -493,7 +496,7 @@ struct snic_nvmefs_dpu_stats {
 /** Counters since init. [owner] */
 SNIC_API void snic_nvmefs_dpu_get_stats(const struct snic_nvmefs_dpu *d,
                                         struct snic_nvmefs_dpu_stats *out) SNIC_NONNULL(1, 2);
-/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+/** Structural check. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_nvmefs_dpu_check(const struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

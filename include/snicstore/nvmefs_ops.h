@@ -202,35 +202,34 @@ SNIC_STATIC_ASSERT(sizeof(struct snic_nvmefs_wire_lock) == 32, "wire format");
 /* ---- To and from fsop.h ---- */
 
 /**
- * Where the data of an operation travel: as snic_fsop_data(), but for SYMLINK, whose target is
- * data.
+ * Where the data of an operation travel; those of SYMLINK are its target. [any]
  * @return 0 none; 1 with the request; 2 with the answer; SNIC_ENOTSUP no such kind, or one that
- * does not travel [any]
+ * does not travel
  */
 SNIC_API int snic_nvmefs_op_data(uint32_t kind);
 /** RH_len of the operation's answer, 0: none, or no such kind. [any] */
 SNIC_API uint32_t snic_nvmefs_op_answer(uint32_t kind);
 /**
- * Write the header of @p op, if @p room is enough for it.
+ * Write the header of @p op, if @p room is enough for it. [any]
  * @return its size, a multiple of 8; SNIC_ENOTSUP kind; SNIC_EINVAL a flag or a name that the
- *         operation does not have, or the target of SYMLINK as name2; SNIC_ENAMETOOLONG; SNIC_E2BIG
- *         groups; SNIC_EMSGSIZE more than @p room or SNIC_NVMEFS_HEADER_MAX bytes [any]
+ *         operation does not have, or the target of SYMLINK as name2; SNIC_ENAMETOOLONG a name;
+ *         SNIC_E2BIG groups; SNIC_EMSGSIZE more than @p room or SNIC_NVMEFS_HEADER_MAX bytes
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_head_encode(const struct snic_fsop *op, void *out,
                                                     uint32_t room) SNIC_NONNULL(1, 2);
 /**
  * Read a header of exactly @p size bytes, 8-aligned and private. Names and groups stay there. The
- * fields of an operation are set, no others; also when it fails.
- * @return 0; SNIC_EVERSION; SNIC_ENOTSUP kind; SNIC_EPROTO anything else [any]
+ * fields of an operation are set, no others; also when it fails. [any]
+ * @return 0; SNIC_EVERSION another version; SNIC_ENOTSUP kind; SNIC_EPROTO anything else
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_head_decode(struct snic_fsop *op, void *in, uint32_t size)
     SNIC_NONNULL(1, 2);
-/** Write the answer of @p op to SNIC_NVMEFS_ANSWER_MAX bytes. @return its size, 0: none [any] */
+/** Write the answer of @p op to SNIC_NVMEFS_ANSWER_MAX bytes. [any] @return its size, 0: none */
 SNIC_API uint32_t snic_nvmefs_answer_encode(const struct snic_fsop *op, void *out)
     SNIC_NONNULL(1, 2);
 /**
- * Read the answer to @p op, whose kind determines its form.
- * @return 0; SNIC_EVERSION; SNIC_EPROTO another size, kind or form [any]
+ * Read the answer to @p op, whose kind determines its form. [any]
+ * @return 0; SNIC_EVERSION another version; SNIC_EPROTO another size, kind or form
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_answer_decode(struct snic_fsop *op, const void *in,
                                                       uint32_t size) SNIC_NONNULL(1, 2);

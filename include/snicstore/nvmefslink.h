@@ -127,9 +127,10 @@ struct snic_nvmefslink_queue_opts {
 };
 
 /**
- * Make a queue pair and offer it to the DPU. Requests may be submitted at once.
- * @return 0; SNIC_EINVAL an option; SNIC_EAGAIN queues_max are open; SNIC_ENOMEM; SNIC_EPEERDEAD;
- *         SNIC_E* of snic_dma_alloc() and _register() [owner]
+ * Make a queue pair and offer it to the DPU. Requests may be submitted at once. @p o and @p e are
+ * copied. [owner]
+ * @return 0; SNIC_EINVAL an option; SNIC_EAGAIN queues_max are open; SNIC_ENOMEM memory or a key;
+ *         SNIC_EPEERDEAD the link is dead
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefslink_open(struct snic_nvmefslink_queue **out,
                                                  struct snic_nvmefslink_host *h,
@@ -143,10 +144,10 @@ SNIC_API void snic_nvmefslink_end(struct snic_nvmefslink_queue *q) SNIC_NONNULL(
 SNIC_API void snic_nvmefslink_close(struct snic_nvmefslink_queue *q) SNIC_NONNULL(1);
 /**
  * Submit. The loop's next iteration rings the bell, so that several requests share one; flush rings
- * now. The request is borrowed until `done`, or not at all on failure.
+ * now. The request is borrowed until `done`, or not at all on failure. [owner]
  * @return 0; SNIC_EPIPE the queue is closing, closed, or being reset; SNIC_EAGAIN it is full;
- *         SNIC_EINVAL kind, flag, name or data; SNIC_ENAMETOOLONG; SNIC_E2BIG groups; SNIC_EMSGSIZE
- *         header or data too long; SNIC_EPROTO the DPU has violated the protocol [owner]
+ *         SNIC_EINVAL kind, flag, name or data; SNIC_ENAMETOOLONG a name; SNIC_E2BIG groups;
+ *         SNIC_EMSGSIZE header or data too long; SNIC_EPROTO the DPU has violated the protocol
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefslink_submit(struct snic_nvmefslink_queue *q,
                                                    struct snic_nvmefs_req *req) SNIC_NONNULL(1, 2);

@@ -320,7 +320,7 @@ SNIC_API void snic_replica_get_stats(const struct snic_replica *r, struct snic_r
     SNIC_NONNULL(1, 2);
 /**
  * Checks every invariant, the engines' too. O(n). For tests. [owner]
- * @return 0; SNIC_ECORRUPT
+ * @return 0; SNIC_ECORRUPT one does not hold
  */
 SNIC_API int snic_replica_check(const struct snic_replica *r) SNIC_NONNULL(1);
 

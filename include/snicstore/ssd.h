@@ -197,8 +197,10 @@ SNIC_API uint64_t snic_ssd_deadline_ns(const struct snic_ssd *d) SNIC_NONNULL(1)
 /** A copy of the counters, as of the last submit or poll. [owner] */
 SNIC_API void snic_ssd_get_stats(const struct snic_ssd *d, struct snic_ssd_stats *out)
     SNIC_NONNULL(1, 2);
-/** Check every structural invariant; for tests. O(everything inside).
- *  @return 0; SNIC_ECORRUPT [owner] */
+/**
+ * Check every structural invariant; for tests. O(everything inside). [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_ssd_check(const struct snic_ssd *d) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
