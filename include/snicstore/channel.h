@@ -160,6 +160,7 @@ SNIC_API size_t snic_channel_hub_memsize(const struct snic_channel_hub_opts *o) 
  * the loop runs again after @p d was opened (shm: inside the accept callback), so that no event is
  * lost. Both ends need one. [owner]
  * @param mem  at least memsize bytes aligned to 16, owned until fini
+ * @param o    copied
  * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_channel_hub_init(struct snic_channel_hub **out, void *mem,

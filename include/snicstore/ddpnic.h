@@ -206,7 +206,7 @@ SNIC_API const char *snic_ddpnic_opts_wrong(const struct snic_ddpnic_opts *opts)
 SNIC_API size_t snic_ddpnic_memsize(const struct snic_ddpnic_opts *opts);
 /**
  * Makes a node that is FENCED, with an empty table, in @p mem, which is the node's until the caller
- * uses it for something else. [owner]
+ * uses it for something else; @p opts is copied. [owner]
  * @return 0; SNIC_EINVAL an option is wrong, or @p mem is not aligned to SNIC_DDPNIC_ALIGN;
  *         SNIC_ENOSPC @p mem is NULL or smaller than snic_ddpnic_memsize()
  */

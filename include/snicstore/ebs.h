@@ -514,7 +514,10 @@ struct snic_ebs_qos_state {
 
 /** Bytes that init needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ebs_qos_memsize(const struct snic_ebs_qos_opts *o) SNIC_NONNULL(1);
-/** [owner] @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
+/**
+ * Buckets without limits in @p mem, which is owned until fini; @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small
+ */
 SNIC_API SNIC_NODISCARD int snic_ebs_qos_init(struct snic_ebs_qos **out, void *mem, size_t size,
                                               const struct snic_ebs_qos_opts *o)
     SNIC_NONNULL(1, 2, 4);
@@ -581,7 +584,10 @@ struct snic_ebs_where {
 
 /** Bytes that init needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ebs_map_memsize(const struct snic_ebs_map_opts *o) SNIC_NONNULL(1);
-/** [owner] @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
+/**
+ * A table without entries in @p mem, which is owned until fini; @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small
+ */
 SNIC_API SNIC_NODISCARD int snic_ebs_map_init(struct snic_ebs_map **out, void *mem, size_t size,
                                               const struct snic_ebs_map_opts *o)
     SNIC_NONNULL(1, 2, 4);
@@ -647,7 +653,10 @@ struct snic_ebs_expect {
 
 /** Bytes that init needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ebs_addr_memsize(const struct snic_ebs_addr_opts *o) SNIC_NONNULL(1);
-/** [owner] @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
+/**
+ * A table of free slots in @p mem, which is owned until fini; @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small
+ */
 SNIC_API SNIC_NODISCARD int snic_ebs_addr_init(struct snic_ebs_addr **out, void *mem, size_t size,
                                                const struct snic_ebs_addr_opts *o)
     SNIC_NONNULL(1, 2, 4);

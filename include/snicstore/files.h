@@ -422,7 +422,7 @@ SNIC_API int snic_files_check(const struct snic_files *f) SNIC_NONNULL(1);
 typedef void (*snic_files_finding_fn)(void *ctx, int error, const char *what, uint64_t number);
 /**
  * Check an image without changing it and report every finding: superblocks,
- * checkpoint slots, journal, tables. @p mem as for mounting with default options
+ * checkpoint slots, journal, tables. @p mem, borrowed for the call: as for default options
  * (snic_files_memsize(info, NULL)); any will do when snic_files_probe() refuses the
  * image. Blocks. [owner]
  * @return 0 it can be mounted, errors found (a bad copy of the superblock) or not; else
@@ -469,7 +469,8 @@ struct snic_files_item {
 typedef void (*snic_files_item_fn)(void *ctx, const struct snic_files_item *item);
 /**
  * Show everything that lies in an image, whole or damaged, in the order of enum
- * snic_files_part; changes nothing. @p mem as for snic_files_examine(). Blocks. [owner]
+ * snic_files_part; changes nothing. @p mem, borrowed for the call: at least
+ * snic_files_memsize(info, NULL) bytes aligned to SNIC_FILES_ALIGN. Blocks. [owner]
  * @return 0, whatever the parts are; SNIC_EINVAL alignment of @p mem; SNIC_ENOSPC @p mem_size
  *         small; SNIC_EIO, or the device's other error, a read failed; results as
  *         snic_files_probe() when that fails, after the superblocks

@@ -81,6 +81,7 @@ SNIC_API size_t snic_fs_memsize(const struct snic_fs_opts *o) SNIC_NONNULL(1);
 /**
  * Store and loop stay the caller's and must outlive it.
  * @param mem  at least snic_fs_memsize() bytes of any alignment; owned until fini
+ * @param o    copied
  * @return 0; SNIC_EINVAL an option (snic_fs_opts_wrong()), or @p kv is of another loop; SNIC_ENOSPC
  *         @p size is too small [owner]
  */

@@ -210,10 +210,11 @@ SNIC_API size_t snic_fscache_memsize(const struct snic_fscache_opts *o) SNIC_NON
 SNIC_API const char *snic_fscache_opts_wrong(const struct snic_fscache_opts *o) SNIC_NONNULL(1);
 /**
  * A cache without a region, on loop @p l, which outlives it. Pages of @p mem that are for inodes
- * are not touched before they are used.
+ * are not touched before they are used. [owner]
  * @param[out] out  the cache on success, untouched on failure
- * @return 0; SNIC_EINVAL option or alignment (SNIC_FSCACHE_ALIGN); SNIC_ENOSPC @p size small
- *         [owner]
+ * @param mem       aligned to SNIC_FSCACHE_ALIGN; owned until fini
+ * @param o         copied
+ * @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small
  */
 SNIC_API SNIC_NODISCARD int snic_fscache_init(struct snic_fscache **out, void *mem, size_t size,
                                               struct snic_loop *l,

@@ -47,6 +47,7 @@ SNIC_API size_t snic_fsdispatch_memsize(const struct snic_fsdispatch_opts *o) SN
 /**
  * @param mem  at least snic_fsdispatch_memsize() bytes, aligned to 16; owned until fini
  * @param fs   mounted; it outlives the dispatch
+ * @param o    copied
  * @return 0; SNIC_EINVAL an option (snic_fsdispatch_opts_wrong()) or the alignment; SNIC_ENOSPC
  *         @p size is too small [owner]
  */

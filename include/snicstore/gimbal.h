@@ -274,7 +274,7 @@ SNIC_API const char *snic_gimbal_tenant_opts_wrong(const struct snic_gimbal_tena
 SNIC_API size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
 /**
  * Build a switch without tenants in @p mem, which stays the caller's, aligned to
- * SNIC_GIMBAL_ALIGN. @p out is untouched on failure. [owner]
+ * SNIC_GIMBAL_ALIGN. @p out is untouched on failure; @p o is copied. [owner]
  * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size small
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,

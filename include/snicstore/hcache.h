@@ -167,7 +167,8 @@ SNIC_API const char *snic_hcache_opts_wrong(const struct snic_hcache_opts *o) SN
 /** Bytes of the region for @p o, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_hcache_memsize(const struct snic_hcache_opts *o) SNIC_NONNULL(1);
 /**
- * Format @p mem: everything free. Touches all of the meta area, none of the data area. [owner]
+ * Format @p mem, the caller's: everything free. Touches all of the meta area, none of the data
+ * area. @p o is borrowed for the call. [owner]
  * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_init(void *mem, size_t mem_size,
@@ -238,7 +239,8 @@ struct snic_hcache_page {
 
 /**
  * Attach a handle. @p owner 1..254 is unique among this process's handles; @p epoch (low 8 bits
- * kept) is the number of this incarnation of the host side: one more after each recovery. [any]
+ * kept) is the number of this incarnation of the host side: one more after each recovery. @p mem
+ * stays the caller's, and there until the handle is dropped. [any]
  * @return 0; SNIC_EINVAL owner or alignment; SNIC_ENOSPC @p mem_size smaller than the region;
  *         SNIC_EVERSION magic or version; SNIC_ECORRUPT geometry that does not add up
  */
@@ -310,7 +312,7 @@ struct snic_hcache_req {
     uint32_t offset;
     uint32_t bytes;
     void *out;
-    int result; /**< out: as snic_hcache_read()                                              */
+    int result; /**< out: results as snic_hcache_read()                                      */
     uint32_t reserved;
 };
 /**

@@ -159,6 +159,7 @@ SNIC_API size_t snic_hcachelink_host_memsize(const struct snic_hcachelink_host_o
 /**
  * A half without a link.
  * @param mem  at least snic_hcachelink_host_memsize() bytes, aligned to 16; owned until fini
+ * @param o    copied
  * @return 0; SNIC_EINVAL an option (snic_hcachelink_host_opts_wrong()) or the alignment;
  *         SNIC_ENOSPC @p size is too small [owner]
  */
@@ -276,6 +277,7 @@ SNIC_API size_t snic_hcachelink_dpu_memsize(const struct snic_hcachelink_dpu_opt
  * the events of @p d unless SHARED. Call it before the loop runs again after @p d was opened.
  * @param mem  at least snic_hcachelink_dpu_memsize() bytes, aligned to SNIC_CACHELINE; owned until
  *             fini
+ * @param o    copied
  * @return 0; SNIC_EINVAL an option (snic_hcachelink_dpu_opts_wrong()), the alignment, or @p fs is
  * of another loop; SNIC_ENOSPC @p size is too small [owner]
  */

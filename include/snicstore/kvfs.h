@@ -170,7 +170,10 @@ struct snic_kvfs;
 SNIC_API const char *snic_kvfs_opts_wrong(const struct snic_kvfs_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_kvfs_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_kvfs_memsize(const struct snic_kvfs_opts *o) SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small [owner] */
+/**
+ * An engine in @p mem, which is owned until fini; @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small
+ */
 SNIC_API SNIC_NODISCARD int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
                                            const struct snic_kvfs_opts *o) SNIC_NONNULL(1, 2, 4);
 /** Returns the caller's memory; no request may be in flight. [owner] */

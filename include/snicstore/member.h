@@ -305,7 +305,7 @@ SNIC_API const char *snic_member_opts_wrong(const struct snic_member_opts *opts)
 SNIC_API size_t snic_member_memsize(const struct snic_member_opts *opts) SNIC_NONNULL(1);
 /**
  * Makes a node before its BOOT in @p mem, which is the node's until the caller uses it for
- * something else. [owner]
+ * something else; @p opts is copied. [owner]
  * @return 0; SNIC_EINVAL an option is wrong, or @p mem is not aligned to SNIC_MEMBER_ALIGN;
  *         SNIC_ENOSPC @p mem_size is less than snic_member_memsize()
  */

@@ -280,6 +280,7 @@ SNIC_API size_t snic_nvmefs_queue_bytes(const struct snic_nvmefs_host_opts *o) S
  *                   until fini
  * @param queue_mem  snic_nvmefs_queue_bytes() bytes, at a page, at opts.address for the DPU; owned
  *                   until fini
+ * @param o          copied
  * @return 0; SNIC_EINVAL an option (snic_nvmefs_host_opts_wrong()) or an alignment; SNIC_ENOSPC
  *         @p size is too small [owner]
  */
@@ -410,6 +411,7 @@ SNIC_API size_t snic_nvmefs_dpu_memsize(const struct snic_nvmefs_dpu_opts *o) SN
 /**
  * @param mem  at least snic_nvmefs_dpu_memsize() bytes, aligned to SNIC_NVMEFS_ALIGN; owned until
  *             fini
+ * @param o    copied
  * @return 0; SNIC_EINVAL an option (snic_nvmefs_dpu_opts_wrong()) or the alignment; SNIC_ENOSPC
  *         @p size is too small [owner]
  */

@@ -65,6 +65,7 @@ SNIC_API size_t snic_nvmefslink_host_memsize(const struct snic_nvmefslink_host_o
  * Replace the events of @p d, which stays the caller's to close. Call it before the loop runs again
  * after @p d was opened.
  * @param mem  at least snic_nvmefslink_host_memsize() bytes, aligned to 16; owned until fini
+ * @param o    copied
  * @return 0; SNIC_EINVAL an option (snic_nvmefslink_host_opts_wrong()) or the alignment;
  *         SNIC_ENOSPC @p size is too small [owner]
  */
@@ -204,6 +205,7 @@ SNIC_API size_t snic_nvmefslink_dpu_memsize(const struct snic_nvmefslink_dpu_opt
  * after @p d was opened.
  * @param mem  at least snic_nvmefslink_dpu_memsize() bytes, aligned to SNIC_NVMEFS_ALIGN; owned
  *             until fini
+ * @param o    copied
  * @return 0; SNIC_EINVAL an option (snic_nvmefslink_dpu_opts_wrong()) or the alignment; SNIC_ENOSPC
  *         @p size is too small [owner]
  */

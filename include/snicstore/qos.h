@@ -122,7 +122,7 @@ SNIC_API size_t snic_qos_memsize(const struct snic_io *inner, const struct snic_
  * refused. [owner]
  * @param[out] out  the handle on success, untouched on failure
  * @param mem       owned until snic_io_close() of the handle has returned
- * @param o         may be NULL: defaults
+ * @param o         borrowed for the call; may be NULL: defaults
  * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC @p mem_size small. On failure @p inner
  * is still the caller's.
  */

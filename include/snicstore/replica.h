@@ -210,10 +210,11 @@ SNIC_API const char *snic_replica_opts_wrong(const struct snic_replica_opts *opt
 SNIC_API size_t snic_replica_memsize(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
 /**
  * Makes a node that begins to read its log, in @p mem, which is the node's until it has stopped.
- * Opens a datagram socket at its own address. [owner]
+ * Opens a datagram socket at its own address. @p opts is copied. [owner]
  * @return 0; SNIC_EINVAL an option is wrong, or @p mem is not aligned to SNIC_REPLICA_ALIGN;
- *         SNIC_ENOSPC @p mem_size is less than snic_replica_memsize(); an error of
- *         snic_net_dgram_open() or snic_wal_open()
+ *         SNIC_ENOSPC @p mem_size is less than snic_replica_memsize(), or no socket left;
+ *         SNIC_EADDRINUSE another socket has the address; SNIC_EACCES no permission for it;
+ *         SNIC_ENOTSUP its family; SNIC_EPERM the log's device is a READONLY handle
  */
 SNIC_API SNIC_NODISCARD int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
                                               const struct snic_replica_opts *opts)

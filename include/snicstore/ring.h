@@ -154,7 +154,8 @@ SNIC_API const char *snic_ring_opts_wrong(const struct snic_ring_opts *o) SNIC_N
 /** Bytes of shared memory for @p o, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ring_memsize(const struct snic_ring_opts *o) SNIC_NONNULL(1);
 /**
- * Format @p mem (the caller's; both sides attach to it afterwards). Zeroes all of it. [owner]
+ * Format @p mem (the caller's; both sides attach to it afterwards). Zeroes all of it. @p o is
+ * borrowed for the call. [owner]
  * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_ring_init(void *mem, size_t mem_size,

@@ -209,7 +209,10 @@ struct snic_volume_server_events {
     uint32_t (*rights)(void *ctx, uint32_t account, uint64_t vd_id);
 };
 
-/** As snic_volume_opts_wrong(); options of the store are named without their struct. [owner] */
+/**
+ * Which option is wrong, and how: "NAME: what", static; NULL when all are right. Options of the
+ * store are named without their struct. [owner]
+ */
 SNIC_API const char *snic_volume_server_opts_wrong(const struct snic_volume_server_opts *o)
     SNIC_NONNULL(1);
 /** Bytes snic_volume_server_open() needs for @p o; 0: invalid. [owner] */
