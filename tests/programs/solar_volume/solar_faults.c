@@ -32,7 +32,7 @@
 
 static struct fault_options opt = {.server = "127.0.0.1:7000",
                                    .transport = "solar",
-                                   .guests = 16,
+                                   .clients = 16,
                                    .depth = 4,
                                    .blocks = 1024,
                                    .epoch = 1,
@@ -42,7 +42,7 @@ static struct fault_options opt = {.server = "127.0.0.1:7000",
 
 static struct {
     const struct fault_transport *transport;
-    struct fault_guest guests[FAULT_GUESTS_MAX];
+    struct fault_client clients[FAULT_CLIENTS_MAX];
     struct snic_hist latency; /* ns */
     uint32_t version;
     uint32_t inside;
@@ -69,91 +69,92 @@ uint64_t fault_now(void)
 
 /* ---- What a block holds ---- */
 
-static uint64_t block_step(const struct fault_guest *g, uint32_t lba, uint32_t version)
+static uint64_t block_step(const struct fault_client *c, uint32_t lba, uint32_t version)
 {
     uint64_t v = (uint64_t)version << 32 | lba;
-    return (v ^ ((uint64_t)g->index + 1) << 56) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    return (v ^ ((uint64_t)c->index + 1) << 56) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 }
 
-static void block_fill(const struct fault_guest *g, uint32_t lba, uint32_t version, void *to)
+static void block_fill(const struct fault_client *c, uint32_t lba, uint32_t version, void *to)
 {
     uint64_t *w = to;
-    uint64_t step = block_step(g, lba, version);
-    w[0] = FAULT_MAGIC ^ ((uint64_t)g->index << 32 | lba);
+    uint64_t step = block_step(c, lba, version);
+    w[0] = FAULT_MAGIC ^ ((uint64_t)c->index << 32 | lba);
     w[1] = version;
     for (uint32_t i = 2; i < FAULT_BLOCK / 8; i++)
         w[i] = w[i - 1] + step;
 }
 
 /* @return its version; 0: nothing was written there; FAULT_UNKNOWN: it is no block of that place */
-static uint32_t block_version(const struct fault_guest *g, uint32_t lba, const void *from)
+static uint32_t block_version(const struct fault_client *c, uint32_t lba, const void *from)
 {
     const uint64_t *w = from;
-    uint64_t step = block_step(g, lba, (uint32_t)w[1]), first = w[0], bad = 0;
+    uint64_t step = block_step(c, lba, (uint32_t)w[1]), first = w[0], bad = 0;
     if (first == 0) {
         for (uint32_t i = 1; i < FAULT_BLOCK / 8; i++)
             bad |= w[i];
         return bad != 0 ? FAULT_UNKNOWN : 0;
     }
-    bad = first ^ FAULT_MAGIC ^ ((uint64_t)g->index << 32 | lba);
+    bad = first ^ FAULT_MAGIC ^ ((uint64_t)c->index << 32 | lba);
     bad |= w[1] >> 32;
     for (uint32_t i = 2; i < FAULT_BLOCK / 8; i++)
         bad |= w[i] ^ (w[i - 1] + step);
     return bad != 0 ? FAULT_UNKNOWN : (uint32_t)w[1];
 }
 
-static void block_read(struct fault_guest *g, uint32_t lba, const void *data)
+static void block_read(struct fault_client *c, uint32_t lba, const void *data)
 {
-    uint32_t version = block_version(g, lba, data);
+    uint32_t version = block_version(c, lba, data);
     run.checked++;
-    if (version == FAULT_UNKNOWN || (g->known[lba] != FAULT_UNKNOWN && g->known[lba] != version)) {
+    if (version == FAULT_UNKNOWN || (c->known[lba] != FAULT_UNKNOWN && c->known[lba] != version)) {
         if (run.wrong++ < 10)
             fprintf(stderr,
-                    "WRONG: block %" PRIu32 " of guest %" PRIu32 " has version %" PRIx32
+                    "WRONG: block %" PRIu32 " of client %" PRIu32 " has version %" PRIx32
                     ", acknowledged was %" PRIx32 "\n",
-                    lba, g->index, version, g->known[lba]);
+                    lba, c->index, version, c->known[lba]);
     }
-    g->known[lba] = version;
+    c->known[lba] = version;
 }
 
 /* ---- I/Os ---- */
 
-static int guest_free(const struct fault_guest *g, uint32_t lba, uint32_t blocks, int write)
+static int client_blocks_free(const struct fault_client *c, uint32_t lba, uint32_t blocks,
+                              int write)
 {
     for (uint32_t i = 0; i < blocks; i++)
-        if (g->busy[lba + i] != 0 && (write || g->busy[lba + i] == FAULT_WRITES))
+        if (c->busy[lba + i] != 0 && (write || c->busy[lba + i] == FAULT_WRITES))
             return 0;
     return 1;
 }
 
-static void guest_begin(struct fault_guest *g, struct fault_io *io)
+static void client_begin(struct fault_client *c, struct fault_io *io)
 {
     for (uint32_t i = 0; i < io->blocks; i++) {
         if (io->write) {
-            g->busy[io->lba + i] = FAULT_WRITES;
-            block_fill(g, io->lba + i, io->version, io->data + (size_t)i * FAULT_BLOCK);
+            c->busy[io->lba + i] = FAULT_WRITES;
+            block_fill(c, io->lba + i, io->version, io->data + (size_t)i * FAULT_BLOCK);
         } else {
-            g->busy[io->lba + i]++;
+            c->busy[io->lba + i]++;
         }
     }
-    io->told = 0;
+    io->explained = 0;
     io->counted = 0;
     io->began_ns = fault_now();
     run.inside++;
     run.transport->submit(io);
 }
 
-static void guest_issue(struct fault_guest *g, struct fault_io *io)
+static void client_issue(struct fault_client *c, struct fault_io *io)
 {
     for (uint32_t tries = 0; tries < 64; tries++) {
-        io->blocks = 1 + (uint32_t)snic_rng_below(&g->rng, FAULT_IO_BLOCKS);
-        io->lba = (uint32_t)snic_rng_below(&g->rng, opt.blocks - io->blocks + 1);
-        io->write = snic_rng_below(&g->rng, 5) != 0;
-        if (!guest_free(g, io->lba, io->blocks, io->write))
+        io->blocks = 1 + (uint32_t)snic_rng_below(&c->rng, FAULT_IO_BLOCKS);
+        io->lba = (uint32_t)snic_rng_below(&c->rng, opt.blocks - io->blocks + 1);
+        io->write = snic_rng_below(&c->rng, 5) != 0;
+        if (!client_blocks_free(c, io->lba, io->blocks, io->write))
             continue;
         /* Of another epoch it is another version. */
         io->version = (uint32_t)(opt.epoch << 20) + ++run.version % (1u << 20);
-        guest_begin(g, io);
+        client_begin(c, io);
         return;
     }
 }
@@ -181,7 +182,7 @@ static void io_count(struct fault_io *io, uint64_t now)
 
 void fault_done(struct fault_io *io, int64_t result)
 {
-    struct fault_guest *g = io->guest;
+    struct fault_client *c = io->client;
     uint64_t now = fault_now();
     int ok = result == (int64_t)io->blocks * FAULT_BLOCK;
     run.inside--;
@@ -191,21 +192,21 @@ void fault_done(struct fault_io *io, int64_t result)
     }
     io_count(io, now);
     if (!ok && run.errors++ < 10)
-        fprintf(stderr, "ERROR: an I/O of guest %" PRIu32 ": %s\n", g->index,
+        fprintf(stderr, "ERROR: an I/O of client %" PRIu32 ": %s\n", c->index,
                 result < 0 ? snic_strerror((int)result) : "cut short");
     for (uint32_t i = 0; i < io->blocks; i++) {
         uint32_t lba = io->lba + i;
-        g->busy[lba] = io->write ? 0 : (uint16_t)(g->busy[lba] - 1);
+        c->busy[lba] = io->write ? 0 : (uint16_t)(c->busy[lba] - 1);
         if (io->write)
-            g->known[lba] = ok ? io->version : FAULT_UNKNOWN;
+            c->known[lba] = ok ? io->version : FAULT_UNKNOWN;
         else if (ok)
-            block_read(g, lba, io->data + (size_t)i * FAULT_BLOCK);
+            block_read(c, lba, io->data + (size_t)i * FAULT_BLOCK);
     }
-    g->done++;
+    c->done++;
     io->began_ns = 0;
     io->next_ns = now;
     if (opt.pause_us != 0)
-        io->next_ns += snic_rng_below(&g->rng, 2000 * opt.pause_us);
+        io->next_ns += snic_rng_below(&c->rng, 2000 * opt.pause_us);
 }
 
 /* ---- A run ---- */
@@ -214,12 +215,12 @@ void fault_done(struct fault_io *io, int64_t result)
 static uint64_t run_issue(uint64_t now)
 {
     uint64_t due = SNIC_NEVER;
-    for (uint32_t i = 0; i < opt.guests; i++) {
-        struct fault_guest *g = &run.guests[i];
+    for (uint32_t i = 0; i < opt.clients; i++) {
+        struct fault_client *c = &run.clients[i];
         for (uint32_t k = 0; k < opt.depth; k++) {
-            struct fault_io *io = &g->io[k];
+            struct fault_io *io = &c->io[k];
             if (io->began_ns == 0 && io->next_ns <= now)
-                guest_issue(g, io);
+                client_issue(c, io);
             if (io->began_ns == 0)
                 due = snic_min_u64(due, io->next_ns);
         }
@@ -239,20 +240,20 @@ static void run_turn(uint64_t due)
 
 static int run_all_answered(void)
 {
-    for (uint32_t i = 0; i < opt.guests; i++)
-        if (run.guests[i].done == 0)
+    for (uint32_t i = 0; i < opt.clients; i++)
+        if (run.clients[i].done == 0)
             return 0;
     return 1;
 }
 
 static void run_explain(uint64_t now)
 {
-    for (uint32_t i = 0; i < opt.guests; i++)
+    for (uint32_t i = 0; i < opt.clients; i++)
         for (uint32_t k = 0; k < opt.depth; k++) {
-            struct fault_io *io = &run.guests[i].io[k];
-            if (io->began_ns == 0 || io->told || now - io->began_ns < FAULT_HANG_NS)
+            struct fault_io *io = &run.clients[i].io[k];
+            if (io->began_ns == 0 || io->explained || now - io->began_ns < FAULT_HANG_NS)
                 continue;
-            io->told = 1;
+            io->explained = 1;
             run.transport->explain(io);
         }
 }
@@ -261,9 +262,9 @@ static void run_explain(uint64_t now)
 static void run_count_open(uint64_t now, uint64_t age_ns)
 {
     run.open = 0;
-    for (uint32_t i = 0; i < opt.guests; i++)
+    for (uint32_t i = 0; i < opt.clients; i++)
         for (uint32_t k = 0; k < opt.depth; k++) {
-            struct fault_io *io = &run.guests[i].io[k];
+            struct fault_io *io = &run.clients[i].io[k];
             if (io->began_ns == 0 || now - io->began_ns < age_ns)
                 continue;
             run.open++;
@@ -305,15 +306,15 @@ static void run_drain(void)
 
 static void run_read_back(void)
 {
-    for (uint32_t i = 0; i < opt.guests; i++) {
-        struct fault_guest *g = &run.guests[i];
-        struct fault_io *io = &g->io[0];
+    for (uint32_t i = 0; i < opt.clients; i++) {
+        struct fault_client *c = &run.clients[i];
+        struct fault_io *io = &c->io[0];
         for (uint32_t lba = 0; lba < opt.blocks; lba += FAULT_IO_BLOCKS) {
             uint64_t end = fault_now() + UINT64_C(30000000000);
             io->lba = lba;
             io->blocks = (uint32_t)snic_min_u64(opt.blocks - lba, FAULT_IO_BLOCKS);
             io->write = 0;
-            guest_begin(g, io);
+            client_begin(c, io);
             while (io->began_ns != 0 && fault_now() < end)
                 run_turn(SNIC_NEVER);
             if (io->began_ns != 0) {
@@ -358,31 +359,31 @@ static void *must_have(size_t size)
     return p;
 }
 
-static void guests_open(void)
+static void clients_open(void)
 {
     size_t each = FAULT_BLOCK + FAULT_IO_BLOCKS * FAULT_BLOCK;
-    for (uint32_t i = 0; i < opt.guests; i++) {
-        struct fault_guest *g = &run.guests[i];
-        g->index = i;
-        g->known = must_have(opt.blocks * sizeof(*g->known));
-        g->busy = must_have(opt.blocks * sizeof(*g->busy));
-        memset(g->known, 0xff, opt.blocks * sizeof(*g->known)); /* FAULT_UNKNOWN */
-        snic_rng_init(&g->rng, opt.seed * 1000 + i);
+    for (uint32_t i = 0; i < opt.clients; i++) {
+        struct fault_client *c = &run.clients[i];
+        c->index = i;
+        c->known = must_have(opt.blocks * sizeof(*c->known));
+        c->busy = must_have(opt.blocks * sizeof(*c->busy));
+        memset(c->known, 0xff, opt.blocks * sizeof(*c->known)); /* FAULT_UNKNOWN */
+        snic_rng_init(&c->rng, opt.seed * 1000 + i);
         for (uint32_t k = 0; k < opt.depth; k++) {
-            g->io[k].guest = g;
-            g->io[k].data = (unsigned char *)must_have(each) + FAULT_BLOCK;
-            g->io[k].head = g->io[k].data - FAULT_HEAD;
+            c->io[k].client = c;
+            c->io[k].data = (unsigned char *)must_have(each) + FAULT_BLOCK;
+            c->io[k].head = c->io[k].data - FAULT_HEAD;
         }
     }
 }
 
-static void guests_close(void)
+static void clients_close(void)
 {
-    for (uint32_t i = 0; i < opt.guests; i++) {
+    for (uint32_t i = 0; i < opt.clients; i++) {
         for (uint32_t k = 0; k < opt.depth; k++)
-            free(run.guests[i].io[k].data - FAULT_BLOCK);
-        free(run.guests[i].known);
-        free(run.guests[i].busy);
+            free(run.clients[i].io[k].data - FAULT_BLOCK);
+        free(run.clients[i].known);
+        free(run.clients[i].busy);
     }
 }
 
@@ -391,8 +392,8 @@ static void load_options(int argc, char **argv)
     static const struct ex_option table[] = {
         {"transport", EX_TEXT, &opt.transport, "solar|tcp", "how", 0, 0, NULL},
         {"server", EX_TEXT, &opt.server, "ADDR:PORT", "where", 0, 0, NULL},
-        {"guests", EX_NUMBER, &opt.guests, "N", "clients, each with a disk, 1.. of that number", 1,
-         FAULT_GUESTS_MAX, NULL},
+        {"clients", EX_NUMBER, &opt.clients, "N", "each with a disk, 1.. of that number", 1,
+         FAULT_CLIENTS_MAX, NULL},
         {"depth", EX_NUMBER, &opt.depth, "N", "I/Os in flight of each", 1, FAULT_DEPTH_MAX, NULL},
         {"blocks", EX_NUMBER, &opt.blocks, "N", "of a disk, 4 KiB each", 256, 1 << 20, NULL},
         {"epoch", EX_NUMBER, &opt.epoch, "N", "lease: higher than any before", 1, 4095, NULL},
@@ -418,8 +419,8 @@ static int load(int argc, char **argv)
         ex_die("--transport %s: there is no such", opt.transport);
     struct sigaction act = {.sa_handler = on_back, .sa_flags = SA_RESTART};
     (void)sigaction(SIGUSR1, &act, NULL);
-    guests_open();
-    run.transport->open(run.guests, &opt);
+    clients_open();
+    run.transport->open(run.clients, &opt);
     run_load();
     run_drain();
     if (opt.hold) {
@@ -434,7 +435,7 @@ static int load(int argc, char **argv)
     run_report();
     run.over = 1;
     run.transport->close();
-    guests_close();
+    clients_close();
     return 0;
 }
 

@@ -14,28 +14,28 @@ enum {
     FAULT_BLOCK = 4096,
     FAULT_IO_BLOCKS = 8, /* most of an I/O: 32 KiB */
     FAULT_DEPTH_MAX = 16,
-    FAULT_GUESTS_MAX = 64,
+    FAULT_CLIENTS_MAX = 64,
     FAULT_HEAD = 64 /* room for a transport's own, in front of the data */
 };
 
-struct fault_guest;
+struct fault_client;
 
 struct fault_io {
     struct snic_io_req req; /* the volume's */
-    struct fault_guest *guest;
+    struct fault_client *client;
     uint64_t began_ns; /* 0: idle */
     uint64_t next_ns;  /* idle: not before that */
     uint32_t lba;
     uint32_t blocks;
     uint32_t version;
     int write;
-    int told;            /* its hang was */
+    int explained;       /* its hang was */
     int counted;         /* likewise */
     unsigned char *head; /* FAULT_HEAD bytes, right before the data */
     unsigned char *data;
 };
 
-struct fault_guest {
+struct fault_client {
     uint32_t index;
     uint32_t *known; /* of each block: the version acknowledged; FAULT_UNKNOWN */
     uint16_t *busy;  /* I/Os there; FAULT_WRITES: one that writes */
@@ -47,7 +47,7 @@ struct fault_guest {
 struct fault_options {
     const char *server;
     const char *transport;
-    uint64_t guests;
+    uint64_t clients;
     uint64_t depth;
     uint64_t blocks; /* of a disk */
     uint64_t epoch;
@@ -63,7 +63,7 @@ struct fault_options {
 struct fault_transport {
     const char *name;
     int lasting; /* what was written is there for the next run: read it back in the end */
-    void (*open)(struct fault_guest *guests, const struct fault_options *o);
+    void (*open)(struct fault_client *clients, const struct fault_options *o);
     /* fault_done() follows, not from inside. */
     void (*submit)(struct fault_io *io);
     /* Do what is to be done; sleep that long at most. */

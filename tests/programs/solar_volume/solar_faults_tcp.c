@@ -26,7 +26,7 @@
 
 struct tcp_frame {
     uint32_t magic;
-    uint32_t guest;
+    uint32_t client;
     uint32_t lba;
     uint16_t blocks;
     uint8_t write;
@@ -144,7 +144,7 @@ static int tcp_take(struct tcp_conn *k, void (*where)(struct tcp_conn *k))
         k->in_got += (size_t)r;
         if (k->in_got == FAULT_HEAD) {
             if (k->in.magic != TCP_MAGIC || k->in.blocks == 0 || k->in.blocks > FAULT_IO_BLOCKS ||
-                k->in.guest >= FAULT_GUESTS_MAX || k->in.lba > TCP_LBA_MAX)
+                k->in.client >= FAULT_CLIENTS_MAX || k->in.lba > TCP_LBA_MAX)
                 ex_die("a frame that is none");
             where(k);
         }
@@ -160,17 +160,17 @@ static int tcp_take(struct tcp_conn *k, void (*where)(struct tcp_conn *k))
 
 static struct {
     const struct fault_options *o;
-    struct fault_guest *guests;
-    struct tcp_conn conn[FAULT_GUESTS_MAX];
+    struct fault_client *clients;
+    struct tcp_conn conn[FAULT_CLIENTS_MAX];
 } tcp;
 
-static void tcp_open(struct fault_guest *guests, const struct fault_options *o)
+static void tcp_open(struct fault_client *clients, const struct fault_options *o)
 {
     struct sockaddr_in a;
     tcp.o = o;
-    tcp.guests = guests;
+    tcp.clients = clients;
     tcp_address("server", o->server, &a);
-    for (uint32_t i = 0; i < o->guests; i++) {
+    for (uint32_t i = 0; i < o->clients; i++) {
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
             ex_die("%s: %s", o->server, strerror(errno));
@@ -180,13 +180,13 @@ static void tcp_open(struct fault_guest *guests, const struct fault_options *o)
 
 static void tcp_submit(struct fault_io *io)
 {
-    struct tcp_conn *k = &tcp.conn[io->guest->index];
+    struct tcp_conn *k = &tcp.conn[io->client->index];
     struct tcp_frame f = {.magic = TCP_MAGIC,
-                          .guest = io->guest->index,
+                          .client = io->client->index,
                           .lba = io->lba,
                           .blocks = (uint16_t)io->blocks,
                           .write = (uint8_t)io->write,
-                          .slot = (uint8_t)(io - io->guest->io)};
+                          .slot = (uint8_t)(io - io->client->io)};
     memcpy(io->head, &f, sizeof(f));
     tcp_push(k, io->head, io->data, io->write ? (size_t)io->blocks * FAULT_BLOCK : 0);
     tcp_flush(k);
@@ -194,7 +194,7 @@ static void tcp_submit(struct fault_io *io)
 
 static void tcp_answer_data(struct tcp_conn *k)
 {
-    struct fault_io *io = &tcp.guests[k->in.guest].io[k->in.slot % FAULT_DEPTH_MAX];
+    struct fault_io *io = &tcp.clients[k->in.client].io[k->in.slot % FAULT_DEPTH_MAX];
     if (io->began_ns == 0 || io->lba != k->in.lba || io->blocks != k->in.blocks)
         ex_die("an answer to nothing");
     k->in_data = io->data;
@@ -203,24 +203,24 @@ static void tcp_answer_data(struct tcp_conn *k)
 
 static void tcp_turn(uint64_t max_wait_ns)
 {
-    struct pollfd p[FAULT_GUESTS_MAX];
+    struct pollfd p[FAULT_CLIENTS_MAX];
     const struct timespec wait = {0, (long)snic_min_u64(max_wait_ns, 999999999)};
-    for (uint32_t i = 0; i < tcp.o->guests; i++) {
+    for (uint32_t i = 0; i < tcp.o->clients; i++) {
         struct tcp_conn *k = &tcp.conn[i];
         p[i] = (struct pollfd){.fd = k->dead ? -1 : k->fd, .events = POLLIN};
         if (k->count > 0)
             p[i].events |= POLLOUT;
     }
-    if (ppoll(p, (nfds_t)tcp.o->guests, &wait, NULL) < 0 && errno != EINTR)
+    if (ppoll(p, (nfds_t)tcp.o->clients, &wait, NULL) < 0 && errno != EINTR)
         ex_die("poll: %s", strerror(errno));
-    for (uint32_t i = 0; i < tcp.o->guests; i++) {
+    for (uint32_t i = 0; i < tcp.o->clients; i++) {
         struct tcp_conn *k = &tcp.conn[i];
         if (p[i].revents == 0)
             continue;
         if ((p[i].revents & POLLOUT) != 0)
             tcp_flush(k);
         while (tcp_take(k, tcp_answer_data)) {
-            struct fault_io *io = &tcp.guests[i].io[k->in.slot];
+            struct fault_io *io = &tcp.clients[i].io[k->in.slot];
             fault_done(io, (int64_t)io->blocks * FAULT_BLOCK);
         }
     }
@@ -235,7 +235,7 @@ static void tcp_report(FILE *to)
 {
     uint32_t dead = 0;
     uint64_t retransmits = 0;
-    for (uint32_t i = 0; i < tcp.o->guests; i++) {
+    for (uint32_t i = 0; i < tcp.o->clients; i++) {
         struct tcp_info info;
         socklen_t size = sizeof(info);
         dead += tcp.conn[i].dead != 0;
@@ -247,7 +247,7 @@ static void tcp_report(FILE *to)
 
 static void tcp_close(void)
 {
-    for (uint32_t i = 0; i < tcp.o->guests; i++)
+    for (uint32_t i = 0; i < tcp.o->clients; i++)
         (void)close(tcp.conn[i].fd);
 }
 
@@ -272,14 +272,14 @@ struct tcp_client {
 static struct {
     const char *listen;
     int fd;
-    unsigned char *disk[FAULT_GUESTS_MAX];
-    struct tcp_client client[2 * FAULT_GUESTS_MAX];
+    unsigned char *disk[FAULT_CLIENTS_MAX];
+    struct tcp_client client[2 * FAULT_CLIENTS_MAX];
 } ts = {.listen = "127.0.0.1:7004"};
 
 /* A disk is as large as a place may lie; memory is what was written. */
 static unsigned char *server_place(const struct tcp_frame *f)
 {
-    unsigned char **d = &ts.disk[f->guest];
+    unsigned char **d = &ts.disk[f->client];
     if (*d == NULL) {
         void *p = mmap(NULL, (size_t)(TCP_LBA_MAX + FAULT_IO_BLOCKS) * FAULT_BLOCK,
                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct guest_volume {
+struct client_volume {
     struct snic_volume *v;
     struct snic_io *io;
 };
@@ -19,20 +19,21 @@ static struct {
     struct snic_loop *loop;
     struct snic_net *net;
     const struct fault_options *o;
-    struct guest_volume guest[FAULT_GUESTS_MAX];
+    struct client_volume client[FAULT_CLIENTS_MAX];
     uint64_t suspects;
     uint64_t slow;
 } vol;
 
 static void volume_map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
 {
-    const struct fault_guest *g = ctx;
+    const struct fault_client *c = ctx;
     uint32_t now = snic_volume_gen((uint32_t)vol.o->epoch, 0);
-    uint64_t id = ((uint64_t)g->index + 1) << 32 | segment;
+    uint64_t id = ((uint64_t)c->index + 1) << 32 | segment;
     (void)gen; /* what has no answer is asked for again, and is where it was */
-    int r = snic_volume_map(vol.guest[g->index].v, disk, segment, id, 0, now);
+    int r = snic_volume_map(vol.client[c->index].v, disk, segment, id, 0, now);
     if (r != 0)
-        ex_die("segment %" PRIu64 " of guest %" PRIu32 ": %s", segment, g->index, snic_strerror(r));
+        ex_die("segment %" PRIu64 " of client %" PRIu32 ": %s", segment, c->index,
+               snic_strerror(r));
 }
 
 static void volume_suspect(void *ctx, uint32_t server, int is)
@@ -59,11 +60,11 @@ static uint64_t volume_seed(void)
     return seed;
 }
 
-static void volume_guest(struct fault_guest *g, const struct snic_net_addr *server)
+static void volume_client_open(struct fault_client *c, const struct snic_net_addr *server)
 {
     static const struct snic_volume_events ev = {
         .map = volume_map, .suspect = volume_suspect, .slow = volume_slow};
-    struct guest_volume *k = &vol.guest[g->index];
+    struct client_volume *k = &vol.client[c->index];
     struct snic_volume_opts o = {.opts_size = sizeof(o), .loop = vol.loop, .net = vol.net};
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d)};
     o.local.family = server->family;
@@ -73,11 +74,11 @@ static void volume_guest(struct fault_guest *g, const struct snic_net_addr *serv
     o.disks_max = 1;
     o.depth = FAULT_DEPTH_MAX;
     o.disk_blocks_max = vol.o->blocks;
-    d.vd_id = (uint64_t)g->index + 1;
+    d.vd_id = (uint64_t)c->index + 1;
     d.bytes = vol.o->blocks * FAULT_BLOCK;
     size_t size = snic_volume_memsize(&o);
     void *mem = size == 0 ? NULL : aligned_alloc(4096, snic_align_up(size, 4096));
-    int r = mem == NULL ? SNIC_ENOMEM : snic_volume_open(&k->v, mem, size, &o, &ev, g);
+    int r = mem == NULL ? SNIC_ENOMEM : snic_volume_open(&k->v, mem, size, &o, &ev, c);
     if (r == 0)
         r = snic_volume_server_add(k->v, 0, server);
     if (r == 0)
@@ -86,11 +87,11 @@ static void volume_guest(struct fault_guest *g, const struct snic_net_addr *serv
         ex_die("cannot open a disk: %s", snic_strerror(r));
 }
 
-static void volume_open(struct fault_guest *guests, const struct fault_options *o)
+static void volume_open(struct fault_client *clients, const struct fault_options *o)
 {
     struct snic_net_uring_opts n = {.opts_size = sizeof(n),
                                     .conns_max = 16,
-                                    .dgrams_max = 32 * FAULT_GUESTS_MAX,
+                                    .dgrams_max = 32 * FAULT_CLIENTS_MAX,
                                     .dgram_flags = SNIC_NET_DGRAM_DF | SNIC_NET_DGRAM_TIME,
                                     .dgram_recv_bytes = 4u << 20,
                                     .dgram_send_bytes = 4u << 20};
@@ -101,8 +102,8 @@ static void volume_open(struct fault_guest *guests, const struct fault_options *
     int r = snic_net_uring_open(&vol.net, vol.loop, &n);
     if (r != 0)
         ex_die("no network: %s", snic_strerror(r));
-    for (uint32_t i = 0; i < o->guests; i++)
-        volume_guest(&guests[i], &server);
+    for (uint32_t i = 0; i < o->clients; i++)
+        volume_client_open(&clients[i], &server);
 }
 
 static void volume_done(struct snic_io_req *req)
@@ -119,7 +120,7 @@ static void volume_submit(struct fault_io *io)
     req->offset = (uint64_t)io->lba * FAULT_BLOCK;
     req->length = (uint64_t)io->blocks * FAULT_BLOCK;
     req->buf = (struct snic_iov){io->data, (size_t)req->length};
-    if (snic_io_submit(vol.guest[io->guest->index].io, &req, 1) != 1)
+    if (snic_io_submit(vol.client[io->client->index].io, &req, 1) != 1)
         ex_die("a disk takes no I/O");
 }
 
@@ -131,16 +132,16 @@ static void volume_turn(uint64_t max_wait_ns)
 
 static void volume_explain(const struct fault_io *io)
 {
-    struct snic_volume *v = vol.guest[io->guest->index].v;
+    struct snic_volume *v = vol.client[io->client->index].v;
     struct snic_solar_path_stats p;
     struct snic_volume_stats s;
     snic_volume_get_stats(v, &s);
     fprintf(stderr,
-            "HANGS: guest %" PRIu32 ", block %" PRIu32 ", %" PRIu32 " of them, %s; retransmits "
+            "HANGS: client %" PRIu32 ", block %" PRIu32 ", %" PRIu32 " of them, %s; retransmits "
             "%" PRIu64 " timeouts %" PRIu64 " rerolls %" PRIu64 " resets %" PRIu64
             " hellos %" PRIu64 " busy %" PRIu64 " naks %" PRIu64 " train_waits %" PRIu64
             " unsent %" PRIu64 "\n",
-            io->guest->index, io->lba, io->blocks, io->write ? "write" : "read",
+            io->client->index, io->lba, io->blocks, io->write ? "write" : "read",
             s.agent.retransmits, s.agent.timeouts, s.agent.rerolls, s.agent.resets, s.agent.hellos,
             s.agent.busy, s.agent.naks, s.agent.train_waits, s.unsent);
     for (uint32_t i = 0; snic_volume_get_path(v, 0, i, &p) == 0; i++)
@@ -157,8 +158,8 @@ static void volume_report(FILE *to)
 {
     struct snic_volume_stats s, all;
     memset(&all, 0, sizeof(all));
-    for (uint32_t i = 0; i < vol.o->guests; i++) {
-        snic_volume_get_stats(vol.guest[i].v, &s);
+    for (uint32_t i = 0; i < vol.o->clients; i++) {
+        snic_volume_get_stats(vol.client[i].v, &s);
         all.agent.packets += s.agent.packets;
         all.agent.retransmits += s.agent.retransmits;
         all.agent.hedges += s.agent.hedges;
@@ -183,8 +184,8 @@ static void volume_report(FILE *to)
 
 static void volume_close(void)
 {
-    for (uint32_t i = 0; i < vol.o->guests; i++)
-        free(snic_volume_close(vol.guest[i].v));
+    for (uint32_t i = 0; i < vol.o->clients; i++)
+        free(snic_volume_close(vol.client[i].v));
     snic_net_shut(vol.net);
     snic_loop_close(vol.loop);
 }

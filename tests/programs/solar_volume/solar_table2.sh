@@ -28,7 +28,7 @@ rounds=${SNIC_TABLE2_ROUNDS:-$([ -n "$nightly" ] && echo 10 || echo 1)}
 every="none port_fail tor_fail spine_fail drop75 drop75_1spine reboot bh_tor bh_spine bh_ports \
 server_killed"
 rows=${*:-$every programs}
-guests=16 disk=4M fio_disk=17 ext4_disk=18
+clients=16 disk=4M fio_disk=17 ext4_disk=18
 where=10.77.200.1
 
 skip() {
@@ -86,13 +86,13 @@ prio=''
 run() {
     name=$1 out=$2
     shift 2
-    : >"$out" # it exists at once, for says()
+    : >"$out" # it exists at once, for printed()
     # shellcheck disable=SC2086
     setsid $prio "$@" >"$out" 2>&1 7>&- 8>&- 9>&- &
     eval "$name=\$!"
 }
-# says WORD LOG PID: LOG has it
-says() {
+# printed WORD LOG PID: LOG has a line that begins with it
+printed() {
     i=0
     until grep -q "^$1" "$2"; do
         kill -0 "$3" 2>/dev/null || {
@@ -104,25 +104,25 @@ says() {
     done
 }
 value() { sed -n "s/^result .*\b$2=\([0-9]*\).*/\1/p" "$1"; } # LOG NAME
-tell() { sh "$tool" "$@" 8>&- 9>&- >>"$work/tool" 2>&1; }
+fabric() { sh "$tool" "$@" 8>&- 9>&- >>"$work/tool" 2>&1; }
 
 # ---- The fabric and the servers ----
 
-tell up && ip netns exec sol_f nft list chain inet f fab >/dev/null 2>&1 ||
+fabric up && ip netns exec sol_f nft list chain inet f fab >/dev/null 2>&1 ||
     skip "no such fabric here: $(tail -n 3 "$work/tool")"
 disks="--disk $fio_disk:16M --disk $ext4_disk:16M"
-for i in $(seq $guests); do disks="$disks --disk $i:$disk"; done
+for i in $(seq $clients); do disks="$disks --disk $i:$disk"; done
 serve() {
     # nsenter, not ip netns exec, whose mount namespace would keep all mounts of the machine.
     # shellcheck disable=SC2086
     run server "$work/server.log" nsenter --net=/run/netns/sol_s "$volume" server \
         --listen $where:7000 --any-client --store "$work/store" --store-size 512M $disks \
         --log-level warning
-    says ready "$work/server.log" "$server"
+    printed ready "$work/server.log" "$server"
 }
 serve
 run peer "$work/peer.log" nsenter --net=/run/netns/sol_s "$faults" tcp_server --listen $where:7004
-says ready "$work/peer.log" "$peer"
+printed ready "$work/peer.log" "$peer"
 epoch=0
 full_pause=${SNIC_TABLE2_PAUSE_US:-8000}
 pause=$full_pause
@@ -134,7 +134,7 @@ load() {
     ms=$3
     shift 3
     run "$t" "$log.$t" nsenter --net=/run/netns/sol_c "$faults" load --transport "$t" \
-        --server "$where:$port" --guests $guests --depth 4 --milliseconds "$ms" --epoch $epoch \
+        --server "$where:$port" --clients $clients --depth 4 --milliseconds "$ms" --epoch $epoch \
         --seed $epoch --pause-us "$pause" --verbose "$@"
 }
 
@@ -197,7 +197,7 @@ is_bad() { # ROW WHAT: the run continues, and fails in the end
 judge() { # ROW: what must hold in each round
     r=$log.solar
     [ "$(value "$r" hung)" = 0 ] ||
-        is_bad "$1" "$(value "$r" hung) I/Os of SOLAR had no answer for a second (guests and \
+        is_bad "$1" "$(value "$r" hung) I/Os of SOLAR had no answer for a second (clients and \
 server waited $starved % of the time for a CPU)"
     [ "$(value "$r" errors)" = 0 ] || is_bad "$1" "$(value "$r" errors) I/Os failed"
     [ "$(value "$r" wrong)" = 0 ] ||
@@ -216,8 +216,8 @@ row() { # NAME TRY
     [ "$1" != reboot ] || ms=5500 after=0.9
     load solar 7000 $ms
     load tcp 7004 $ms
-    says ready "$log.solar" "$solar"
-    says ready "$log.tcp" "$tcp"
+    printed ready "$log.solar" "$solar"
+    printed ready "$log.tcp" "$tcp"
     hit=- from=$(($(waited "$server") + $(waited "$solar")))
     for l in $(down_of "$1"); do eval "was_$l=$(carried "$l")"; done
     sleep 1
@@ -229,7 +229,7 @@ row() { # NAME TRY
         run reboot "$work/reboot.log" sh "$tool" fault "$1"
         echo "$reboot" >"$work/rebooting"
     elif [ "$1" != none ]; then
-        tell fault "$1" || fail "the fault could not be made: $(tail -n 3 "$work/tool")"
+        fabric fault "$1" || fail "the fault could not be made: $(tail -n 3 "$work/tool")"
     fi
     sleep $after
     if has_rule "$1"; then
@@ -238,14 +238,14 @@ row() { # NAME TRY
     fi
     [ "$1" != reboot ] || sleep 2.6
     rm -f "$work/rebooting"
-    tell clear
+    fabric clear
     starved=$(($(waited "$server") + $(waited "$solar") - from))
     starved=$((starved / ((ms - 1000) / 100)))
-    wait "$solar" || fail "$1: the guests of SOLAR ended with $?"
-    wait "$tcp" || fail "$1: the guests of TCP ended with $?"
+    wait "$solar" || fail "$1: the clients of SOLAR ended with $?"
+    wait "$tcp" || fail "$1: the clients of TCP ended with $?"
     line "$1" "$hit"
     if [ "$(value "$log.solar" hung)" != 0 ] && [ "$starved" -gt 20 ] && [ "$2" -lt 3 ]; then
-        echo "$1: $(value "$log.solar" hung) I/Os of SOLAR had no answer for a second, and guests \
+        echo "$1: $(value "$log.solar" hung) I/Os of SOLAR had no answer for a second, and clients \
 and server waited $starved % for a CPU: once more, with half as many I/Os a second"
         pause=$((pause * 2))
         quiet
@@ -266,10 +266,10 @@ server_killed() {
     log=$work/killed.$epoch
     mkfifo "$log.fifo"
     run solar "$log.solar" sh -c 'exec "$@" <"$0"' "$log.fifo" nsenter --net=/run/netns/sol_c \
-        "$faults" load --transport solar --server $where:7000 --guests $guests --depth 4 \
+        "$faults" load --transport solar --server $where:7000 --clients $clients --depth 4 \
         --milliseconds 5000 --epoch $epoch --seed $epoch --pause-us "$pause" --hold --verbose
     exec 7>"$log.fifo"
-    says ready "$log.solar" "$solar"
+    printed ready "$log.solar" "$solar"
     for i in 1 2; do
         sleep 1
         kill -9 "$server"
@@ -278,13 +278,13 @@ server_killed() {
         serve
         kill -USR1 "$solar"
     done
-    says held "$log.solar" "$solar"
+    printed held "$log.solar" "$solar"
     kill -9 "$server"
     wait "$server" 2>/dev/null
     serve
     echo go >&7
     exec 7>&-
-    wait "$solar" || fail "server_killed: the guests ended with $?"
+    wait "$solar" || fail "server_killed: the clients ended with $?"
     printf '%-14s %6s I/Os, %s blocks compared, %s us after the server was back, max %s ms\n' \
         server_killed "$(value "$log.solar" ios)" "$(value "$log.solar" checked)" \
         "$(value "$log.solar" resumed_us)" "$(value "$log.solar" max_ms)"
@@ -296,9 +296,9 @@ judge_killed() { # an outage may be longer than a second, and is not SOLAR's
     [ "$(value "$r" wrong)" = 0 ] ||
         is_bad server_killed "$(value "$r" wrong) blocks are not as they were acknowledged"
     [ "$(value "$r" open)" = 0 ] || is_bad server_killed "$(value "$r" open) I/Os hang"
-    [ "$us" -gt 0 ] || is_bad server_killed "nothing went on"
-    [ "$us" -le 1000000 ] || is_bad server_killed "it went on $us us after the server was back"
-    [ "$(value "$r" resets)" -gt 0 ] || is_bad server_killed "nobody noticed"
+    [ "$us" -gt 0 ] || is_bad server_killed "no I/O ended after the server was back"
+    [ "$us" -le 1000000 ] || is_bad server_killed "I/Os resumed $us us after the server was back"
+    [ "$(value "$r" resets)" -gt 0 ] || is_bad server_killed "no client reset a path"
 }
 
 # ---- Programs on the virtual disk ----
@@ -306,7 +306,7 @@ judge_killed() { # an outage may be longer than a second, and is not SOLAR's
 attach() { # NAME DISK: a client, in $client_NAME, and its socket
     run "client_$1" "$log.$1" nsenter --net=/run/netns/sol_c "$volume" client \
         --server $where:7000 --disk "$2" --size 16M --epoch $epoch --socket "$work/$1"
-    eval "says ready '$log.$1' \$client_$1"
+    eval "printed ready '$log.$1' \$client_$1"
 }
 # All of the disk is written, then verified. Blocks of one size a time: fio takes what an earlier
 # time wrote for this one's where sizes are mixed, or a backlog is verified meanwhile.
@@ -349,12 +349,12 @@ fault_of_programs() { # NAME
         rm -f "$work/rebooting"
         ;;
     *)
-        tell fault "$1" || fail "the fault could not be made: $(tail -n 3 "$work/tool")"
+        fabric fault "$1" || fail "the fault could not be made: $(tail -n 3 "$work/tool")"
         sleep 1.5
         ! has_rule "$1" || [ "$(hits)" -gt 0 ] || is_bad programs "the rule of $1 has hit nothing"
         ;;
     esac
-    tell clear
+    fabric clear
     sleep 0.3
     for p in "$verifier" "$copier"; do
         kill -0 "$p" 2>/dev/null || { is_bad programs "one of them ended at $1" && return 1; }
