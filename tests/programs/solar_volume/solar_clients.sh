@@ -9,26 +9,6 @@ program=$1
 server='' client=''
 ours() { echo $client $server; }
 solar_begin solar_clients nbdcopy nbdinfo
-# says WHAT LOG: LOG has it within 20 s
-says() {
-    i=0
-    until grep -q -- "$1" "$2"; do
-        [ $((i += 1)) -le 400 ] || fail "nobody says '$1'"
-        sleep 0.05
-    done
-}
-# refused WHAT ARGUMENT...: the program ends and prints that
-refused() {
-    what=$1
-    shift
-    timeout 60 "$program" "$@" >"$work/refused.log" 2>&1 && fail "it takes $*"
-    [ $? -ne 124 ] || fail "it waits, given $*"
-    grep -q -- "$what" "$work/refused.log" || fail "$*: not '$what'"
-}
-stop() {
-    kill -TERM "$1"
-    wait "$1" || fail "one ended with $?"
-}
 key() { "$program" ctl key "$@" || fail "ctl key $*"; }
 
 key wire "$work/wire"
@@ -114,16 +94,16 @@ no() { # KEY DISK reads|writes
         timeout 60 nbdcopy "$work/other" "$uri" 2>"$work/copy.log"
     fi && fail "$1 $3 disk $2"
     grep -q 'not permitted' "$work/copy.log" || fail "not EPERM: $(cat "$work/copy.log")"
-    says 'key does not permit it' "$work/client.log"
+    logged 'key does not permit it' "$work/client.log"
     left
 }
-nobody() { # KEY: a client with it gets no answer
+unanswered() { # KEY: a client with it gets no answer
     epoch=$((epoch + 1))
     : >"$work/client.log"
     "$program" client --server "$address" --disk 1 --size 16M --epoch $epoch \
         --wire-key "$work/$1" --socket "$work/nbd" >"$work/client.log" 2>&1 &
     client=$!
-    says 'no path to .* works' "$work/client.log"
+    logged 'no path to .* works' "$work/client.log"
     kill -9 $client
     wait $client 2>/dev/null
     client=''
@@ -139,12 +119,12 @@ no eight 1 writes
 no seven 2 reads
 no seven 2 writes
 reads seven 1 # 8 has fenced nothing
-nobody nine
-nobody wire
+unanswered nine
+unanswered wire
 cp "$work/eight" "$work/forged" # 8's secret in 7's name
 sed -i 's/0800000\(.\{9\}\)$/0700000\1/' "$work/forged"
 cmp -s "$work/eight" "$work/forged" && fail "nothing is forged"
-nobody forged
+unanswered forged
 i=0
 until grep -q 'forbidden=[1-9]' "$work/server.log"; do
     [ $((i += 1)) -le 100 ] || fail "no count of what is forbidden"
@@ -154,27 +134,27 @@ done
 echo "== while it runs"
 : >"$work/server.log"
 printf '7 1 rw\n8 1 bad\n' >"$work/list"
-says 'line 2: not NUMBER DISK.*the rights of clients are unchanged' "$work/server.log"
+logged 'line 2: not NUMBER DISK.*the rights of clients are unchanged' "$work/server.log"
 reads eight 1
 attach eight 1
 : >"$work/server.log"
 printf '7 1 rw\n' >"$work/list"
-says 'read again; [1-9][0-9]* connections were closed' "$work/server.log"
+logged 'read again; [1-9][0-9]* connections were closed' "$work/server.log"
 timeout 20 nbdcopy "$uri" "$work/back" 2>/dev/null && fail "8 reads on"
 kill -9 $client
 wait $client 2>/dev/null
 client=''
 reads seven 1
-nobody new7
+unanswered new7
 : >"$work/server.log"
 cp "$work/wire2" "$work/new" && mv "$work/new" "$work/now"
-says 'read again; 0 connections were closed' "$work/server.log"
+logged 'read again; 0 connections were closed' "$work/server.log"
 reads seven 1 # made of the one before
 reads new7 1
 : >"$work/server.log"
 cp "$work/wire2" "$work/new" && mv "$work/new" "$work/before"
-says 'read again' "$work/server.log"
-nobody seven
+logged 'read again' "$work/server.log"
+unanswered seven
 reads new7 1
 stop $server
 server=''

@@ -3,6 +3,7 @@
 #
 #   solar_begin NAME PROGRAM...   skip without these; $work is a folder of the test's own
 #   ours() { echo $client ...; }  the processes to be killed at the end, however that comes
+#   program=PATH                  of solar_volume, for refused
 #
 # 77 is the exit code where the programs, or io_uring, are not to be had.
 exec </dev/null
@@ -45,4 +46,22 @@ comes() {
 }
 ready() { # LOG PID
     comes "$@" || fail "it ended"
+}
+logged() { # WHAT LOG: LOG has it within 20 s
+    i=0
+    until grep -q -- "$1" "$2"; do
+        [ $((i += 1)) -le 400 ] || fail "no log has '$1' within 20 s"
+        sleep 0.05
+    done
+}
+refused() { # WHAT ARGUMENT...: the program ends with an error and prints that
+    what=$1
+    shift
+    timeout 60 "$program" "$@" >"$work/refused.log" 2>&1 && fail "it accepts $*"
+    [ $? -ne 124 ] || fail "it waits: $*"
+    grep -q -- "$what" "$work/refused.log" || fail "$*: not '$what'"
+}
+stop() { # PID: it ends in order on SIGTERM
+    kill -TERM "$1"
+    wait "$1" || fail "one ended with $?"
 }

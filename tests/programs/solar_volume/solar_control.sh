@@ -107,10 +107,10 @@ verb show root | grep '^segment' >"$work/show.log"
 [ "$(grep -vc 'server=1 ' "$work/show.log")" -eq 0 ] || fail "not all are at server 1"
 grep -o 'server[0-9]*_path[0-9]_srtt_us=[1-9]' "$work/client.log" | sort -u >"$work/paths.log"
 [ "$(sed 's/_.*//' "$work/paths.log" | sort -u | wc -l)" -ge 2 ] ||
-    fail "the client does not tell of the paths to its servers"
+    fail "the client does not report the paths to its servers"
 echo "generations: $(sed 's/.*generation=//' "$work/show.log" | sort -u | tr '\n' ' ')"
 
-echo "== all of it is there, also after everybody has died"
+echo "== all data is there after all processes but the client were killed"
 for p in $s1 $s2 $s3 $ctl; do kill -9 "$p"; wait "$p" 2>/dev/null; done
 catalog "$control"
 for n in 1 2 3; do eval "at=\$a$n"; serve $n "$at"; done
@@ -137,7 +137,7 @@ serve 1 "$a1"
 echo "== another client takes it, and is the only one that writes"
 "$program" client --control "$control" --disk root --socket "$work/nbd2" \
     >"$work/other.log" 2>&1 && fail "two clients have it"
-grep -q 'in use by another client' "$work/other.log" || fail "it does not say why"
+grep -q 'in use by another client' "$work/other.log" || fail "the reason is missing"
 "$program" client --control "$control" --disk root --take --socket "$work/nbd2" \
     >"$work/other.log" 2>&1 &
 other=$!
@@ -149,12 +149,12 @@ cmp "$work/image" "$work/back2" || fail "other bytes came back to the other"
 grep -q 'at most 100000 I/Os' "$work/other.log" || fail "QoS did not reach it"
 verb delete root 2>/dev/null && fail "deleted while it is used"
 
-echo "== all end when they are told"
+echo "== all end on SIGTERM"
 kill -TERM $client $other
 wait $client || fail "the client ended with $?"
 wait $other || fail "the other client ended with $?"
 client='' other=''
-verb list | grep -q 'held=0' || fail "the lease was not given back"
+verb list | grep -q 'held=0' || fail "the lease was not released"
 verb delete root || fail "delete"
 kill -TERM $s1 $s2 $s3 $ctl
 for p in $s1 $s2 $s3 $ctl; do wait "$p" || fail "one ended with $?"; done

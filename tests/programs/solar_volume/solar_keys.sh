@@ -9,26 +9,6 @@ program=$1
 ctl='' server='' client=''
 ours() { echo $client $server $ctl; }
 solar_begin solar_keys nbdcopy python3
-# says WHAT LOG: LOG has it within 20 s
-says() {
-    i=0
-    until grep -q -- "$1" "$2"; do
-        [ $((i += 1)) -le 400 ] || fail "nobody says '$1'"
-        sleep 0.05
-    done
-}
-# refused WHAT ARGUMENT...: the program ends and prints that; it has no secret in its message
-refused() {
-    what=$1
-    shift
-    timeout 60 "$program" "$@" >"$work/refused.log" 2>&1 && fail "it takes $*"
-    [ $? -ne 124 ] || fail "it waits, given $*"
-    grep -q -- "$what" "$work/refused.log" || fail "$*: not '$what'"
-}
-stop() {
-    kill -TERM "$1"
-    wait "$1" || fail "one ended with $?"
-}
 
 echo "== files"
 key() { "$program" ctl key "$@"; }
@@ -99,7 +79,7 @@ uri="nbd+unix:///?socket=$work/nbd"
 python3 -c '
 import sys
 with open(sys.argv[1], "wb") as f:
-    f.write(b"a plain text that nobody shall find" * 100000)
+    f.write(b"a plain text to search for" * 100000)
     f.truncate(16 << 20)' "$work/image"
 attach client.log --wire-key "$work/wire" --disk-key "$work/disk" --epoch 1
 ready "$work/client.log" $client
@@ -112,7 +92,7 @@ timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 stop $client
 client=''
-grep -q 'nobody shall find' "$work/store" && fail "the store has the plain text"
+grep -q 'plain text to search for' "$work/store" && fail "the store has the plain text"
 i=0 # a line of figures comes every second
 until grep -q 'unauthentic=0' "$work/server.log"; do
     [ $((i += 1)) -le 100 ] || fail "no count of what is not sealed"
@@ -129,12 +109,12 @@ stop $client
 
 echo "== another wire key, or none"
 attach client.log --wire-key "$work/wire2" --epoch 5
-says 'no path to .* its wire key is another' "$work/client.log"
-says 'not sealed with the key' "$work/server.log"
+logged 'no path to .* its wire key is another' "$work/client.log"
+logged 'not sealed with the key' "$work/server.log"
 kill -9 $client
 wait $client 2>/dev/null
 attach client.log --epoch 6
-says 'no path to .* needs a wire key' "$work/client.log"
+logged 'no path to .* needs a wire key' "$work/client.log"
 kill -9 $client
 wait $client 2>/dev/null
 attach client.log --wire-key "$work/wire" --disk-key "$work/disk" --epoch 7
@@ -164,8 +144,8 @@ verb() {
 verb create root 64M --disk-key "$work/disk" || fail "create"
 verb create plain 64M || fail "create"
 verb list >"$work/list.log"
-grep -q '^disk root .* key=[0-9a-f]\{16\}$' "$work/list.log" || fail "the list does not tell"
-grep -q '^disk plain .* key=none$' "$work/list.log" || fail "the list does not tell"
+grep -q '^disk root .* key=[0-9a-f]\{16\}$' "$work/list.log" || fail "no key in the list"
+grep -q '^disk plain .* key=none$' "$work/list.log" || fail "a plain disk has a key"
 with() {
     refused "$1" client --control "$control" --disk "$2" --take --socket "$work/nbd" \
         --wire-key "$work/wire" $3
@@ -179,10 +159,10 @@ timeout 60 nbdcopy "$work/image" "$uri" || fail "nbdcopy"
 with 'another key than that in' root "--disk-key $work/disk2"
 with 'is encrypted: --disk-key FILE is needed' root ''
 with 'is not encrypted' plain "--disk-key $work/disk"
-timeout 60 nbdcopy "$work/image" "$uri" || fail "who had it has lost it" # whatever they reported
+timeout 60 nbdcopy "$work/image" "$uri" || fail "the refused clients took the lease from it"
 timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
-grep -q 'nobody shall find' "$work/store1" "$work/catalog" && fail "the plain text is there"
+grep -q 'plain text to search for' "$work/store1" "$work/catalog" && fail "the plain text is there"
 refused 'it is connected' ctl forget 1 --control "$control" --wire-key "$work/wire"
 refused 'arguments are missing' ctl forget --control "$control"
 stop $client

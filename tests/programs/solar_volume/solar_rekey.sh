@@ -10,13 +10,6 @@ program=$1
 ctl='' s1='' s2='' client='' copy=''
 ours() { echo $copy $client $s1 $s2 $ctl; }
 solar_begin solar_rekey nbdcopy
-logged() { # WHAT LOG: within 20 s
-    i=0
-    until grep -q -- "$1" "$2"; do
-        [ $((i += 1)) -le 400 ] || fail "no log has '$1' within 20 s"
-        sleep 0.05
-    done
-}
 key() { "$program" ctl key "$@" || fail "ctl key $*"; }
 verb() { "$program" ctl "$@" --control "$control" --wire-key "$work/now"; }
 catalog() { # LISTEN
@@ -128,7 +121,7 @@ copy=''
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 kill -TERM $client && wait $client || fail "the client ended with $?"
 client=''
-verb list | grep -q '^disk one .* held=0 ' || fail "its lease is not given back: $(verb list)"
+verb list | grep -q '^disk one .* held=0 ' || fail "its lease is not released: $(verb list)"
 for p in $s1 $s2 $ctl; do kill -TERM "$p"; wait "$p" || fail "one ended with $?"; done
 s1='' s2='' ctl=''
 echo "all well"

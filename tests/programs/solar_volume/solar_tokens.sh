@@ -10,20 +10,6 @@ program=$1
 ctl='' s1='' s2='' c7='' c8='' copier='' without=''
 ours() { echo $copier $c7 $c8 $without $s1 $s2 $ctl; }
 solar_begin solar_tokens nbdcopy
-logged() { # WHAT LOG: within 20 s
-    i=0
-    until grep -q -- "$1" "$2"; do
-        [ $((i += 1)) -le 400 ] || fail "no log has '$1' within 20 s"
-        sleep 0.05
-    done
-}
-refused() { # WHAT ARGUMENT...: the program ends, and logs why
-    what=$1
-    shift
-    timeout 60 "$program" "$@" >"$work/refused.log" 2>&1 && fail "it takes $*"
-    [ $? -ne 124 ] || fail "it waits, given $*"
-    grep -q -- "$what" "$work/refused.log" || fail "$*: not '$what'"
-}
 key() { "$program" ctl key "$@" || fail "ctl key $*"; }
 verb() { "$program" ctl "$@" --control "$control" --wire-key "$work/wire"; }
 
@@ -148,7 +134,7 @@ grep -q 'not permitted' "$work/copy.log" || fail "not EPERM: $(cat "$work/copy.l
 kill -9 $without
 wait $without 2>/dev/null
 
-echo "== keys of tokens are exchanged while I/O goes on"
+echo "== keys of tokens are exchanged while I/O continues"
 (while [ ! -e "$work/stop" ]; do
     timeout 60 nbdcopy "$work/image7" "$(uri 7)" && timeout 60 nbdcopy "$(uri 7)" "$work/again" &&
         cmp "$work/image7" "$work/again" || exit 1
@@ -173,7 +159,7 @@ sleep 1.5
 wait $copier || fail "I/O failed while keys changed"
 copier=''
 
-echo "== a token expires while the catalog is stopped; I/O waits, and goes on"
+echo "== a token expires while the catalog is stopped; I/O waits, then continues"
 kill -STOP $ctl
 sleep 4
 : >"$work/client7.log"
@@ -183,7 +169,7 @@ logged 'disk seven: .*token' "$work/client7.log"
 logged 'tokens were refused: .*expired by the clock' "$work/server1.log"
 kill -0 $copier 2>/dev/null || fail "it does not wait"
 kill -CONT $ctl
-wait $copier || fail "it does not go on"
+wait $copier || fail "it does not continue"
 copier=''
 cmp "$work/image7" "$work/back" || fail "other bytes came back"
 

@@ -23,7 +23,7 @@ truncate -s 64M "$work/image"
 mkfs.ext4 -q -d "$work/tree" "$work/image" || fail "mkfs.ext4"
 
 serve 127.0.0.1:0
-echo "== another is told to end while it makes the segments of its disk"
+echo "== a server ends on SIGTERM while it makes the segments of its disk"
 "$program" server --listen 127.0.0.1:0 --store "$work/early" --store-size 512M --disk 1:400M \
     --transport "$transport" >"$work/early.log" 2>&1 &
 early=$!
@@ -97,13 +97,13 @@ fi
 if [ "$transport" = solar ]; then
     for n in 'path[0-9]_srtt_us=[1-9]' 'path[0-9]_window=' 'path[0-9]_lost=' \
         'path[0-9]*_rerolls=[1-9]'; do
-        tail -n 1 "$work/client.log" | grep -q "\\b$n" || fail "the client does not say $n"
+        tail -n 1 "$work/client.log" | grep -q "\\b$n" || fail "the client does not report $n"
     done
 fi
 # The server's last line has figures of the client, too.
 for n in client0_id=[1-9] client0_blocks_written=[1-9] clients_not_shown=0 \
     "client0_luna=$([ "$transport" = luna ] && echo 1 || echo 0)"; do
-    tail -n 1 "$work/server.log" | grep -q "\\b$n" || fail "the server does not say $n"
+    tail -n 1 "$work/server.log" | grep -q "\\b$n" || fail "the server does not report $n"
 done
 
 echo "== all of it is there, also after the next death"
@@ -129,7 +129,7 @@ if [ "$transport" = solar ] && unshare -n true 2>/dev/null; then
     grep -q '\btoo_large=[1-9]' "$work/narrow.log" || fail "nothing is too large"
 fi
 
-echo "== both end when they are told"
+echo "== both end on SIGTERM"
 kill -TERM $client
 wait $client || fail "the client ended with $?"
 client=''
