@@ -109,14 +109,14 @@ class Nbd:
 class Process:
     """A catalog, a server or a client, ready at .at; what it logs is in .log()."""
 
-    def __init__(self, work, name, *words, may_say=None):
+    def __init__(self, work, name, *words, may_print=None):
         self.path = f"{work}/{name}.log"
         with open(self.path, "a", encoding="utf-8") as log:
             self.p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.p.stdout.readline()
         if not line.startswith("ready "):
             self.p.wait(30)
-            if may_say is not None and may_say in self.log():
+            if may_print is not None and may_print in self.log():
                 return
             if "io_uring" in self.log():
                 print("skipped: " + self.log())

@@ -105,7 +105,7 @@ def test_nbd_deaf(t):
     assert 1 <= lines < 5, f"{lines} lines of {turned_away} clients"
     for d in deaf:
         d.s.close()
-    until(lambda: Nbd(path), "somebody may come again")
+    until(lambda: Nbd(path), "a client is accepted again")
 
 
 class Hogs(threading.Thread):
@@ -247,7 +247,7 @@ def test_nbd_large(t):
             fail("it is answered")
         except (EOFError, ConnectionError):
             pass
-    until(lambda: t.log("large").count("sent a write larger than the maximum"), "it is said")
+    until(lambda: t.log("large").count("sent a write larger than the maximum"), "it is logged")
     assert nbd.write(0, b"y" * BLOCK) == 0
 
 
@@ -308,8 +308,8 @@ def test_ctl_silent(t):
     ctl.send_signal(signal.SIGCONT)
     time.sleep(6)
     verb.send_signal(signal.SIGCONT)
-    said = verb.communicate(timeout=20)[0]
-    assert verb.returncode == 0 and "disk d " in said, said
+    text = verb.communicate(timeout=20)[0]
+    assert verb.returncode == 0 and "disk d " in text, text
 
 
 def test_other_version(t):
@@ -346,7 +346,7 @@ def test_other_version(t):
                                       stdout=out, stderr=out)
         t.children.append(server)
         until(lambda: b"another version of the control protocol" in open(log, "rb").read(),
-              "the server says so")
+              "the server logs it")
 
 
 def test_server_peer(t):
@@ -403,7 +403,7 @@ def test_server_names(t):
         def taken():
             now = figures(page)
             ids = {now[n] for n in now if re.fullmatch("client[0-9]+_id", n)}
-            assert now["luna_replaced"] == 0, "its connection was taken by who read its number"
+            assert now["luna_replaced"] == 0, "the peer that read its number took its connection"
             assert seen in ids, ids
             return len(ids) == 2
 
@@ -425,7 +425,7 @@ def test_metrics_held(t):
         s.sendall(b"G")
     time.sleep(0.3)
     for i in range(3):
-        assert "epoch" in figures(page), "nobody else has it"
+        assert "epoch" in figures(page), "the page is not served"
         if i == 0:
             held[7].sendall(b"ET / HTTP/1.0\r\n\r\n")
             assert held[7].recv(12) == b"HTTP/1.0 200", "the youngest was cut off"
@@ -472,8 +472,8 @@ def test_ctl_log(t):
     out is counted."""
     _, at = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
                     t.path("catalog"))
-    code, said = t.run("ctl", "create", "root", "8M", "--control", at)
-    assert code == 0, said
+    code, text = t.run("ctl", "create", "root", "8M", "--control", at)
+    assert code == 0, text
     assert f"catalog {t.path('catalog')} is new: it was blank" in t.log("ctl")
     hello = control_message(1, struct.pack("<II16x24x24x8x", 1, 0))
     attach = control_message(6, struct.pack("<I64s16x", 1, b"root"))
@@ -502,8 +502,8 @@ def test_ctl_wiped(t):
              "--catalog-size", "4M", "--disks", "64"]
     catalog, at = t.begin("ctl", *words)
     for i in range(40):
-        code, said = t.run("ctl", "create", f"d{i}", "4M", "--control", at)
-        assert code == 0, said
+        code, text = t.run("ctl", "create", f"d{i}", "4M", "--control", at)
+        assert code == 0, text
     catalog.terminate()
     assert catalog.wait(20) == 0
     with open(t.path("catalog"), "r+b") as f:
@@ -528,8 +528,8 @@ def test_client_families(t):
         t.begin(f"server{n}", "server", "--listen", host, "--store", t.path(f"store{n}"),
                 "--store-size", "64M", "--control", control)
         until(lambda n=n: "registered" in t.log(f"server{n}"), "the server is registered")
-    code, said = t.run("ctl", "create", "root", "8M", "--control", control)
-    assert code == 0, said
+    code, text = t.run("ctl", "create", "root", "8M", "--control", control)
+    assert code == 0, text
     for transport in "solar", "luna":
         client, path = t.begin("client", "client", "--control", control, "--disk", "root",
                                "--socket", t.path("nbd"), "--transport", transport)
@@ -583,9 +583,9 @@ def test_luna_unknown_peers(t):
     """A host without a key cannot use up the connections for clients: one without a token makes
     room, whatever else it sends."""
     for words in (["wire", "wire"], ["token", "token"], ["client", "key7", "wire", "7"]):
-        code, said = t.run("ctl", "key", words[0], *[t.path(w) if w != "7" else w
+        code, text = t.run("ctl", "key", words[0], *[t.path(w) if w != "7" else w
                                                     for w in words[1:]])
-        assert code == 0 or "without libcrypto" in said, said
+        assert code == 0 or "without libcrypto" in text, text
         if code != 0:
             print("  skipped: no libcrypto")
             return
@@ -598,8 +598,8 @@ def test_luna_unknown_peers(t):
                     "--store", t.path("store"), "--store-size", "64M", "--control", control,
                     "--connections", "8", "--transport", "both", *keys)
     until(lambda: "registered" in t.log("server"), "the server is registered")
-    code, said = t.run("ctl", "create", "seven", "8M", "--control", control, *keys[:2])
-    assert code == 0, said
+    code, text = t.run("ctl", "create", "seven", "8M", "--control", control, *keys[:2])
+    assert code == 0, text
     held = [LunaPeer(at, 100 + i) for i in range(8)]
     assert all(h.probe() for h in held)
     _, path = t.begin("client", "client", "--control", control, "--disk", "seven", "--wire-key",

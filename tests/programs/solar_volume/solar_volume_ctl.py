@@ -48,11 +48,11 @@ class World:
             sys.exit(f"FAILED: ctl {' '.join(words)}: {text}")
         return text
 
-    def refused(self, *words, says, seconds=60):
+    def refused(self, *words, prints, seconds=60):
         """It fails, in one line for each of the texts, which are in it."""
         code, text = self.ctl(*words, seconds=seconds)
-        if code == 0 or any(s not in text for s in says):
-            sys.exit(f"FAILED: ctl {' '.join(words)} ({code}) should say {says}, and says: {text}")
+        if code == 0 or any(s not in text for s in prints):
+            sys.exit(f"FAILED: ctl {' '.join(words)} ({code}) should print {prints}: {text}")
         return text
 
     def up(self, n):
@@ -110,7 +110,7 @@ def case_qos(world):
     assert limits(world, "limits") == (2000, 8 << 20), limits(world, "limits")
     world.ok("qos", "limits", "--iops", "0")
     assert limits(world, "limits") == (0, 8 << 20), limits(world, "limits")
-    world.refused("qos", "limits", says=["--iops", "--bandwidth"])
+    world.refused("qos", "limits", prints=["--iops", "--bandwidth"])
     assert limits(world, "limits") == (0, 8 << 20), limits(world, "limits")
     world.ok("qos", "limits", "--iops", "5", "--bandwidth", "0")
     assert limits(world, "limits") == (5, 0), limits(world, "limits")
@@ -124,14 +124,14 @@ def case_create(world):
     """A disk that no client could open is not created; the largest one is opened."""
     most = 1 << 50
     for size in (str(most + 4096), "4096T", str(1 << 60)):
-        world.refused("create", "large", size, says=[size, "1024T"])
+        world.refused("create", "large", size, prints=[size, "1024T"])
     assert "disk large" not in world.ok("list")
     world.ok("create", "large", "1024T")
     server = world.server(1)
     world.up(1)
     # It has room for where 2^29 segments are, which not every machine can promise.
     client = world.begin("client", "client", "--control", world.catalog.at, "--disk", "large",
-                         "--socket", f"{world.work}/nbd", may_say="out of memory")
+                         "--socket", f"{world.work}/nbd", may_print="out of memory")
     client.end()
     server.end()
 
@@ -141,22 +141,22 @@ def case_move_hopeless(world):
     _, disk = used_disk(world, 2, 8)
     before = places(world)
     for what in ("all", "3"):
-        world.refused("move", "root", what, "9", says=["disk root", what, "server 9"], seconds=5)
-    world.refused("move", "nobody", "all", "1", says=["disk nobody"], seconds=5)
-    world.refused("move", "nobody", "3", "1", says=["disk nobody", "segment 3"], seconds=5)
-    world.refused("move", "root", "99", "1", says=["disk root", "segment 99"], seconds=5)
+        world.refused("move", "root", what, "9", prints=["disk root", what, "server 9"], seconds=5)
+    world.refused("move", "missing", "all", "1", prints=["disk missing"], seconds=5)
+    world.refused("move", "missing", "3", "1", prints=["disk missing", "segment 3"], seconds=5)
+    world.refused("move", "root", "99", "1", prints=["disk root", "segment 99"], seconds=5)
     assert places(world) == before
     world.server(3, size="16M")  # with room for a few
     world.up(3)
-    text = world.refused("move", "root", "all", "3", says=["disk root", "server 3", "no room"],
+    text = world.refused("move", "root", "all", "3", prints=["disk root", "server 3", "no room"],
                          seconds=15)
     at = places(world)
     there = [s for s in at if at[s] == 3]
     left = min(s for s in at if at[s] != 3)
     assert 0 < len(there) < 8, at
     assert f"of 8 segments of disk root {len(there)} were moved" in text, text
-    world.refused("move", "root", str(left), "3", says=[f"segment {left} of disk root", "no room"],
-                  seconds=5)
+    world.refused("move", "root", str(left), "3", seconds=5,
+                  prints=[f"segment {left} of disk root", "no room"])
     used_disk_is(disk, 8)
 
 
@@ -164,14 +164,15 @@ def case_move_absent(world):
     """An absent server is waited for, not for ever, and reported; one that connects is used."""
     servers, disk = used_disk(world, 2, 8)
     servers[1].end(hard=True)
-    world.refused("move", "root", "all", "2", says=["disk root", "server 2 is not connected"],
+    world.refused("move", "root", "all", "2", prints=["disk root", "server 2 is not connected"],
                   seconds=20)
     # Of what is at the server that is not here each segment stays; one of them is waited for.
     at = places(world)
     gone = min(s for s in at if at[s] == 2)
-    world.refused("move", "root", "all", "1", says=[f"segment {gone} of disk root", "server 2"],
+    world.refused("move", "root", "all", "1", prints=[f"segment {gone} of disk root", "server 2"],
                   seconds=20)
-    world.refused("move", "root", str(gone), "1", says=[f"segment {gone} of disk root"], seconds=5)
+    world.refused("move", "root", str(gone), "1", seconds=5,
+                  prints=[f"segment {gone} of disk root"])
     waits = world.start("move", "root", "all", "1")
     time.sleep(1)
     world.server(2, listen=servers[1].at)
@@ -209,8 +210,8 @@ def move_lost(world, what):
     finally:
         servers[to - 1].p.send_signal(signal.SIGCONT)
     assert move.returncode == 1, text
-    for says in (world.catalog.at, "lost (connection reset", "the outcome is unknown"):
-        assert says in text, text
+    for part in (world.catalog.at, "lost (connection reset", "the outcome is unknown"):
+        assert part in text, text
     assert "was not moved" not in text, text
 
 
@@ -254,10 +255,10 @@ def case_gone(world):
     """A verb without an answer names the catalog's address."""
     world.catalog.end(hard=True)
     end = time.monotonic() + 10  # the kernel closes the address a little later than the exit
-    while "cannot connect" not in world.refused("list", says=["list", world.catalog.at]):
+    while "cannot connect" not in world.refused("list", prints=["list", world.catalog.at]):
         assert time.monotonic() < end
     for words in (["list"], ["delete", "root"], ["move", "root", "all", "1"]):
-        world.refused(*words, says=[words[0], world.catalog.at, "cannot connect"], seconds=10)
+        world.refused(*words, prints=[words[0], world.catalog.at, "cannot connect"], seconds=10)
 
 
 CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,

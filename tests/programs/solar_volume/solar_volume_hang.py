@@ -74,7 +74,7 @@ def one(program, work, paper):
             return all(w.done >= b + 20 for w, b in zip(writers, begun))
 
         begun = [0] * THREADS
-        until(progress, "every writer goes on", 60)
+        until(progress, "every writer makes progress", 60)
         victims = connections(at.rsplit(":", 1)[1])
         assert len(victims) == (1 if paper else 2), victims
         nft("add", "table", "inet", "hole")
@@ -90,16 +90,17 @@ def one(program, work, paper):
             print("--paper: no write ended in 4 s")
         else:
             began = time.monotonic()
-            until(progress, "every writer goes on", 60)
+            until(progress, "every writer makes progress", 60)
             assert victims[0] not in connections(at.rsplit(":", 1)[1]), "it is still used"
-            print(f"luna: all go on after {time.monotonic() - began:.1f} s, on another connection")
+            print(f"luna: all writers make progress after {time.monotonic() - began:.1f} s, on "
+                  "another connection")
         rules = subprocess.run(["nft", "list", "table", "inet", "hole"], capture_output=True,
                                text=True, check=True).stdout
         dropped = sum(int(n) for n in re.findall(r"packets (\d+)", rules))
         assert dropped > 0, rules
         nft("delete", "table", "inet", "hole")
         begun = [w.done for w in writers]
-        until(progress, "every writer goes on", 60)
+        until(progress, "every writer makes progress", 60)
         for w in writers:
             w.stop = True
         for w in writers:

@@ -77,8 +77,8 @@ def case_options(w):
             (["ctl", "qos", "root", *verb], "--bandwidth", 0, 1 << 40),
             (["ctl", "forget", *verb], "--server", 1, 256)):
         for n in bad(least, most):
-            said = refused(w.program, *words, option, n)
-            assert option in said and n in said, (option, n, said)
+            text = refused(w.program, *words, option, n)
+            assert option in text and n in text, (option, n, text)
     assert not os.path.exists(f"{w.work}/catalog") and not os.path.exists(f"{w.work}/store")
 
 
@@ -95,11 +95,11 @@ def case_sessions(w):
     third = w.server(3, size="32M")
     until(lambda: figures(w.metrics)["servers_up"] == 3, "a third server")
     for _ in range(40):
-        w.refused("list", says=["--connections", w.catalog.at])
+        w.refused("list", prints=["--connections", w.catalog.at])
     fourth = w.server(4, size="32M")
-    until(lambda: "--connections" in fourth.log(), "the server says why")
+    until(lambda: "--connections" in fourth.log(), "the server logs why")
     second = w.client("second", "root", "--take")
-    until(lambda: "--connections" in w.log("second"), "the client says why")
+    until(lambda: "--connections" in w.log("second"), "the client logs why")
     assert Nbd(f"{w.work}/first").write(0, bytes(4096)) == 0
     third.end(hard=True)
     until(lambda: "as server 4" in fourth.log(), "the server that waited is here")
@@ -126,13 +126,13 @@ def case_disks(w):
     w.ok("create", "a", "4M")
     w.ok("create", "b", "4M")
     for n in range(20):
-        w.refused("create", f"c{n}", "4M", says=["--disks", f"c{n}"])
+        w.refused("create", f"c{n}", "4M", prints=["--disks", f"c{n}"])
     w.ok("delete", "a")
     w.ok("create", "c", "4M")
     w.catalog.end()
-    said = refused(w.program, "ctl", "serve", "--catalog", f"{w.work}/catalog", "--disks", "1",
+    text = refused(w.program, "ctl", "serve", "--catalog", f"{w.work}/catalog", "--disks", "1",
                    "--listen", "127.0.0.1:0")
-    assert "--disks" in said, said
+    assert "--disks" in text, text
 
 
 def case_named_disks(w):
@@ -142,8 +142,8 @@ def case_named_disks(w):
                 "160M", *(word for n in range(count) for word in ("--disk", f"{n + 1}:2M"))]
 
     for count in (65, 640):
-        said = refused(w.program, *words(count))
-        assert "--disk 65:2M" in said and "64" in said and "catalog" in said, said
+        text = refused(w.program, *words(count))
+        assert "--disk 65:2M" in text and "64" in text and "catalog" in text, text
     assert not os.path.exists(f"{w.work}/store")
     server = w.begin("server", *words(64))
     client = w.begin("client", "client", "--server", server.at, "--disk", "64", "--size", "2M",
@@ -200,7 +200,7 @@ def case_connections(w):
         disks[2].ask(1, 0, 4096, bytes([3]) * 4096)
         turned = "luna_turned_away" if transport == "luna" else "turned_away"
         until(lambda: figures(metrics)[turned] > 0, "one is turned away")
-        until(lambda: "--connections" in server.log(), "the server says so")
+        until(lambda: "--connections" in server.log(), "the server logs it")
         until(lambda: "all its connections are in use" in clients[2].log(), "so does the client")
         for n in (1, 2):  # the others are served
             assert disks[n - 1].read(0, 4096) == bytes([n]) * 4096

@@ -36,22 +36,22 @@ def value(segment):
 
 def random_reads(disk, segments, count):
     """DEPTH at a time, answers in any order."""
-    rng, asked = random.Random(1), {}
+    rng, pending = random.Random(1), {}
     for _ in range(count):
-        if len(asked) == DEPTH:
-            answer(disk, asked)
+        if len(pending) == DEPTH:
+            answer(disk, pending)
         segment = rng.randrange(segments)
         disk.ask(0, segment * SEGMENT, 4096)
-        asked[disk.handle] = segment
-    while asked:
-        answer(disk, asked)
+        pending[disk.handle] = segment
+    while pending:
+        answer(disk, pending)
 
 
-def answer(disk, asked):
+def answer(disk, pending):
     head = disk.take(16)
     error, handle = int.from_bytes(head[4:8], "big"), int.from_bytes(head[8:16], "big")
     assert error == 0, error
-    assert disk.take(4096) == value(asked.pop(handle))
+    assert disk.take(4096) == value(pending.pop(handle))
 
 
 def used(world):

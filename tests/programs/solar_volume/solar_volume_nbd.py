@@ -362,7 +362,7 @@ def case_timeout(t):
         assert n.write(0, b"b" * BLOCK) == EIO
         n.ask(READ, BLOCK, BLOCK)
         assert n.answer(BLOCK)[0] == EIO
-        until(lambda: "--io-timeout" in t.log(transport), "it is told")
+        until(lambda: "--io-timeout" in t.log(transport), "it is logged")
         server.send_signal(signal.SIGCONT)
         until(lambda: n.write(BLOCK, b"c" * BLOCK) == 0, "it is written again")
         was = n.read(0, BLOCK)

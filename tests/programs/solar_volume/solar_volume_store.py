@@ -35,7 +35,7 @@ class Store:
     def serve(self, *names, **how):
         return self.begin("server", *self.words(*names, **how))
 
-    def refused(self, *words, says, seconds=30):
+    def refused(self, *words, prints, seconds=30):
         """It ends and prints all of that in one line."""
         try:
             r = subprocess.run([self.program, *words], capture_output=True, text=True,
@@ -43,9 +43,9 @@ class Store:
         except subprocess.TimeoutExpired:
             sys.exit(f"FAILED: {' '.join(words)}: no end in {seconds} s")
         text = r.stdout + r.stderr
-        if r.returncode == 0 or not any(all(s in line for s in says) for line in
+        if r.returncode == 0 or not any(all(s in line for s in prints) for line in
                                         text.splitlines()):
-            sys.exit(f"FAILED: {' '.join(words)} ({r.returncode}) should say {says}: {text}")
+            sys.exit(f"FAILED: {' '.join(words)} ({r.returncode}) should print {prints}: {text}")
 
     def end(self):
         for p in reversed(self.all):
@@ -78,16 +78,16 @@ def case_other_device(world):
     os.rename(world.path("b"), world.path("b.was"))
     for _ in range(2):
         world.refused(*world.words("a", "b", more=more),
-                      says=[world.path("b"), "blank", "--format"])
+                      prints=[world.path("b"), "blank", "--format"])
         with open(world.path("b"), "rb") as f:
             assert f.read(16384) == bytes(16384)
     os.rename(world.path("b.was"), world.path("b"))
     world.refused(*world.words("b", "a", more=more),
-                  says=[world.path("b"), "device 2 of 2", "device 1 of 2"])
+                  prints=[world.path("b"), "device 2 of 2", "device 1 of 2"])
     world.refused(*world.words("a", more=more),
-                  says=[world.path("a"), "device 1 of 2", "device 1 of 1"])
+                  prints=[world.path("a"), "device 1 of 2", "device 1 of 1"])
     world.serve("e", "f", more=more).end()
-    world.refused(*world.words("a", "f", more=more), says=[world.path("f"), "another"])
+    world.refused(*world.words("a", "f", more=more), prints=[world.path("f"), "another"])
     world.serve("a", "b", more=more).end()
 
 
@@ -97,28 +97,30 @@ def case_named(world):
         f.write("something else\n" * 4000000)
     with open(world.path("small"), "wb") as f:
         f.truncate(1 << 20)
-    world.refused(*world.words("text"), says=[world.path("text"), "--format"])
-    world.refused(*world.words("small"), says=[world.path("small"), str(1 << 20)])
-    world.refused(*world.words("none/x"), says=[world.path("none/x")])
+    world.refused(*world.words("text"), prints=[world.path("text"), "--format"])
+    world.refused(*world.words("small"), prints=[world.path("small"), str(1 << 20)])
+    world.refused(*world.words("none/x"), prints=[world.path("none/x")])
     s = world.serve("a")
-    world.refused(*world.words("a"), says=[world.path("a"), "in use"])
-    world.refused(*world.words("b", more=["--listen", s.at]), says=[s.at])
+    world.refused(*world.words("a"), prints=[world.path("a"), "in use"])
+    world.refused(*world.words("b", more=["--listen", s.at]), prints=[s.at])
     world.refused(*world.words("b", more=["--disk", "7:1G"]),
-                  says=["--disk 7", "segment ", "of 512", "places"])
+                  prints=["--disk 7", "segment ", "of 512", "places"])
     world.serve("b", more=["--disk", "8:2M"]).end()  # nothing was made of the other
-    world.refused(*world.words("b", more=["--disk", "8:5000"]), says=["8:5000", "multiple of 4096"])
-    world.refused(*world.words("b", more=["--format", "--salvage"]), says=["--format", "--salvage"])
+    world.refused(*world.words("b", more=["--disk", "8:5000"]),
+                  prints=["8:5000", "multiple of 4096"])
+    world.refused(*world.words("b", more=["--format", "--salvage"]),
+                  prints=["--format", "--salvage"])
     ctl = ["ctl", "serve", "--listen", "127.0.0.1:0", "--catalog"]
-    world.refused(*ctl, world.path("text"), says=[world.path("text"), "--format"])
+    world.refused(*ctl, world.path("text"), prints=[world.path("text"), "--format"])
     with open(world.path("tiny"), "wb") as f:
         f.truncate(65536)
-    world.refused(*ctl, world.path("tiny"), says=[world.path("tiny"), "65536"])
-    world.refused(*ctl, world.path("c"), "--listen", s.at, says=[s.at])
-    world.refused("ctl", "create", "a b", "1G", says=["'a b' is not the name of a disk"])
-    world.refused("ctl", "bogus", says=["unknown verb 'bogus'"])
-    world.refused("bogus", says=["unknown command 'bogus'"])
+    world.refused(*ctl, world.path("tiny"), prints=[world.path("tiny"), "65536"])
+    world.refused(*ctl, world.path("c"), "--listen", s.at, prints=[s.at])
+    world.refused("ctl", "create", "a b", "1G", prints=["'a b' is not the name of a disk"])
+    world.refused("ctl", "bogus", prints=["unknown verb 'bogus'"])
+    world.refused("bogus", prints=["unknown command 'bogus'"])
     world.refused("client", "--control", s.at, "--disk", "d", "--epoch", "1", "--socket",
-                  world.path("n"), says=["--control", "epoch"])
+                  world.path("n"), prints=["--control", "epoch"])
 
 
 def case_first_pages(world):
@@ -128,7 +130,7 @@ def case_first_pages(world):
         first = f.read(16384)
         f.seek(0)
         f.write(bytes(16384))
-    world.refused(*world.words("a"), says=[world.path("a"), "first pages", "--format"])
+    world.refused(*world.words("a"), prints=[world.path("a"), "first pages", "--format"])
     with open(world.path("a"), "r+b") as f:
         f.write(first)
     world.serve("a", more=["--disk", "7:2M"]).end()
@@ -183,7 +185,7 @@ def case_damage(world):
         if sum(int(n or 1) for _, _, _, n in lines) >= failed:
             break
         if time.monotonic() > end:
-            sys.exit(f"FAILED: {failed} reads of damaged blocks, and the log says: {server.log()}")
+            sys.exit(f"FAILED: {failed} reads of damaged blocks, in the log: {server.log()}")
         time.sleep(0.1)
     assert len(lines) <= (time.monotonic() - began) / 5 + 2, lines
     for path, block, number, _ in lines:
@@ -210,7 +212,7 @@ def case_salvage(world):
         f.seek(log.index(b"salvage 20 ") + 2000)
         f.write(b"!")
     world.refused(*world.words("a", more=more),
-                  says=[world.path("a"), "log is corrupt", "--salvage"])
+                  prints=[world.path("a"), "log is corrupt", "--salvage"])
     server = world.serve("a", more=[*more, "--listen", at, "--salvage"])
     assert "opened without the lost records" in server.log(), server.log()
     error, lost = read(disk, 20)
@@ -246,7 +248,7 @@ def case_other_version(world):
             f.write(page)
     with open(world.path("a"), "rb") as f:
         before = f.read(16384)
-    world.refused(*world.words("a"), says=["version 1,", "supports version 2", "nbdcopy"])
+    world.refused(*world.words("a"), prints=["version 1,", "supports version 2", "nbdcopy"])
     with open(world.path("a"), "rb") as f:
         assert f.read(16384) == before
 

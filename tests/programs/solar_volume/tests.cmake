@@ -16,7 +16,7 @@ if(SNIC_PYTHON)
     solar_volume_test(solar_volume_${t} volume ${SNIC_PYTHON} ${_sv}/solar_volume_${t}.py
       ${_program})
   endforeach()
-  foreach(t tells nbd)
+  foreach(t reports nbd)
     solar_volume_test(solar_volume_${t} "volume;control" ${SNIC_PYTHON}
       ${_sv}/solar_volume_${t}.py ${_program})
   endforeach()

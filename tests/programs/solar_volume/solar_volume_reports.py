@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""solar_volume_tells.py PROGRAM [TEST]...: what solar_volume's client reports to its operator of
-I/O that waits: for what, for whom, and why; and when it is over."""
+"""solar_volume_reports.py PROGRAM [TEST]...: what solar_volume's client reports to its operator of
+I/O that waits: for what, at which server, and why; and when it is over."""
 import errno
 import os
 import re
@@ -48,7 +48,7 @@ def known_to_fail(t):
     for line in t.log("client").splitlines():
         waits = "waits," in line and "the store of" not in line
         if waits or "no answer" in line:
-            fail("it is not said that the store failed: " + line)
+            fail("the store's failure is not the reason reported: " + line)
 
 
 def store_dead(t, transport):
@@ -62,13 +62,13 @@ def store_dead(t, transport):
 
 
 def test_store_dead_solar(t):
-    """A server that answers, and whose store failed, is another trouble than a silent one:
+    """A server that answers, and whose store failed, differs from a silent one:
     it is reported with the server; the write waits, and that is reported."""
     server, at, path = store_dead(t, "solar")
     write = Later(path, 0)
     until(lambda: f"{at} reports that its store failed" in t.log("client"),
-          "the store's failure is told")
-    lines = until(lambda: begun(t, "1", 0), "the write is said to wait")
+          "the store's failure is logged")
+    lines = until(lambda: begun(t, "1", 0), "the waiting write is logged")
     assert f"the store of " in lines[0], lines
     known_to_fail(t)
     server.kill()
@@ -76,10 +76,10 @@ def test_store_dead_solar(t):
     t.server("--transport", "solar", at=at, name="server2")
     write.join(60)
     assert write.error is not None, "it never ends"
-    until(lambda: over(t, "1", 0), "it is said to be over")
+    until(lambda: over(t, "1", 0), "the end of the wait is logged")
     assert Nbd(path).write(0, b"y" * BLOCK) == 0
     until(lambda: f"the store of {at} works again" in t.log("client"),
-          "the store is said to work again")
+          "the store's recovery is logged")
     assert t.log("client").count("reports that its store failed") == 1, t.log("client")
 
 
@@ -90,7 +90,7 @@ def test_store_dead_luna(t):
     write.join(30)
     assert write.error == errno.EIO, write.error
     until(lambda: f"{at} reports that its store failed" in t.log("client"),
-          "the store's failure is told")
+          "the store's failure is logged")
     known_to_fail(t)
 
 
@@ -109,15 +109,15 @@ def catalog(t, servers=1):
 
 
 def test_server_gone(t):
-    """A server of a catalog is gone: what waits, and for whom, is reported once; and that it is
-    over, once."""
+    """A server of a catalog is gone: what waits, and for which server, is reported once, and the
+    end of the wait once."""
     _, control, ((server, at),), path = catalog(t)
     nbd = Nbd(path)
     assert nbd.write(3 * SEGMENT, b"x" * BLOCK) == 0
     server.kill()
     server.wait()
     write = Later(path, 3 * SEGMENT)
-    lines = until(lambda: begun(t, "d", 3), "it is said that it waits")
+    lines = until(lambda: begun(t, "d", 3), "the wait is logged")
     assert f"block server 1 at {at}" in lines[0], lines
     time.sleep(8)
     assert over(t, "d", 3) == 0 and len(begun(t, "d", 3)) <= 2, t.log("client")
@@ -125,7 +125,7 @@ def test_server_gone(t):
             "64M", "--control", control)
     write.join(60)
     assert write.error == 0, write.error
-    until(lambda: over(t, "d", 3) == 1, "it is said that it is over")
+    until(lambda: over(t, "d", 3) == 1, "the end of the wait is logged")
     time.sleep(3)
     assert over(t, "d", 3) == 1 and len(begun(t, "d", 3)) <= 2, t.log("client")
     assert "longer than a second" not in t.log("client"), t.log("client")
@@ -138,14 +138,14 @@ def test_catalog_gone(t):
     assert nbd.write(0, b"x" * BLOCK) == 0
     ctl.send_signal(signal.SIGSTOP)
     write = Later(path, 2 * SEGMENT)
-    lines = until(lambda: begun(t, "d", 2), "it is said that it waits")
+    lines = until(lambda: begun(t, "d", 2), "the wait is logged")
     assert f"the catalog at {control}" in lines[0], lines
     until(lambda: f"the catalog at {control} does not respond" in begun(t, "d", 2)[-1],
           "it is known to be silent")
     ctl.send_signal(signal.SIGCONT)
     write.join(60)
     assert write.error == 0, write.error
-    until(lambda: over(t, "d", 2) == 1, "it is said that it is over")
+    until(lambda: over(t, "d", 2) == 1, "the end of the wait is logged")
 
 
 def test_no_room(t):
@@ -172,8 +172,8 @@ def test_no_catalog(t):
     try:
         t.run("client", "--control", at, "--disk", "d", "--socket", t.path("nbd"), seconds=5)
     except subprocess.TimeoutExpired as e:
-        said = (e.stderr or b"").decode()
-        assert f"disk d waits for its lease: the catalog at {at} does not respond" in said, said
+        text = (e.stderr or b"").decode()
+        assert f"disk d waits for its lease: the catalog at {at} does not respond" in text, text
         return
     fail("it does not wait")
 
