@@ -468,10 +468,10 @@ int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct sn
     char own_text[LMDB_TEXT] = "";
     int own_error = 0;
     struct lmdb_kv *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return SNIC_ENOMEM;
-    int r = lmdb_opts(s, o, own_text);
-    if (r != 0) {
+    int r = s == NULL ? SNIC_ENOMEM : lmdb_opts(s, o, own_text);
+    if (s == NULL) {
+        (void)snprintf(own_text, LMDB_TEXT, "out of memory");
+    } else if (r != 0) {
         free(s);
     } else {
         lmdb_init(s, l);
