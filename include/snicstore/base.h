@@ -30,7 +30,7 @@
 /* ---- Version: the only source; CMake and the packages read it from here ---- */
 
 #define SNIC_VERSION_MAJOR 0
-#define SNIC_VERSION_MINOR 1
+#define SNIC_VERSION_MINOR 2
 #define SNIC_VERSION_PATCH 0
 /** The version compiled against, 0x00MMmmpp. */
 #define SNIC_VERSION                                                                               \
