@@ -74,7 +74,7 @@ def look(folder, pause, complete):
         if kind == "m" and n < tried:
             continue
         if kind not in "sg" or n >= folder.count or kind != "sg"[n % 2]:
-            fail(f"lists {name}, which nobody made")
+            fail(f"lists {name}, which was never created")
         if gone[n]:
             fail(f"lists {name}, which was removed before")
     if complete:

@@ -15,4 +15,4 @@ python3 "$(dirname "$0")/kvfs_big_folder.py" "$mnt/d" ${KVFS_ENTRIES:-$entries} 
     fail "a big folder"
 [ -z "$(ls -A "$mnt")" ] || fail "something is left: $(ls -A "$mnt")"
 kvfs_close
-say "unmounted, and found in order"
+step "unmounted, and found in order"

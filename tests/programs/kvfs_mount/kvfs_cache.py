@@ -386,15 +386,15 @@ def full(store):
         soon(what)
     for i in range(700):  # as far as there was room
         assert os.stat(f"{mnt}/small{i}").st_size in (0, PAGE, 2 * PAGE)
-    told = 0
+    failed = 0
     for i, small in enumerate(held):
         error = error_of(os.close, small)
         whole = open(f"{mnt}/small{i}", "rb").read() == b"y" * 2 * PAGE
         assert (error, whole) in ((0, True), (errno.ENOSPC, False)), (i, error, whole)
-        told += error != 0
-    assert told > len(held) / 2, (told, len(held))
+        failed += error != 0
+    assert failed > len(held) / 2, (failed, len(held))
     assert metrics()["cache_dirty_bytes"] == 0, metrics()
-    assert metrics()["cache_lost_files"] >= told, metrics()
+    assert metrics()["cache_lost_files"] >= failed, metrics()
     os.unlink(f"{store}/ballast")
     data = os.urandom(1 << 20)
     until = time.monotonic() + 20

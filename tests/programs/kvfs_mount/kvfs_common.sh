@@ -25,7 +25,7 @@ fail() {
     echo "FAILED: $*"
     exit 1
 }
-say() { echo "== $*"; }
+step() { echo "== $*"; }
 
 kvfs_finish() {
     rc=$?
@@ -38,7 +38,7 @@ kvfs_finish() {
     for p in $pids; do kill -9 "$p" 2>/dev/null; done
     [ -z "$cluster" ] || sh "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
     if [ $rc != 0 ] && [ $rc != 77 ] && [ -e "$work/log" ]; then
-        echo "-- what the mount said last:"
+        echo "-- the end of the mount's log:"
         tail -n 30 "$work/log"
     fi
     [ -z "$work" ] || [ -n "${KVFS_KEEP:-}" ] || rm -rf "$work"

@@ -168,7 +168,7 @@ def refresh(host):
         if found:
             print(found)
             return
-    raise AssertionError("nobody makes the kernel ask anew")
+    raise AssertionError("no process that refreshes the kernel was seen")
 
 
 def interrupted(fd):
@@ -294,7 +294,7 @@ def load(host, deaths):
         until = time.monotonic() + 60
         while sum(synced) < before + 12 and time.monotonic() < until:
             time.sleep(0.03)
-        assert sum(synced) >= before + 12, "nothing goes on"
+        assert sum(synced) >= before + 12, "no progress"
         kill_dpu(host)
     time.sleep(0.5)
     over.set()

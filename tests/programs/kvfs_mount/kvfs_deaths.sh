@@ -22,41 +22,41 @@ of_ours() { # ROLE: its process; "supervisor" has none
         esac
     done
 }
-ask() { timeout -s KILL 120 python3 "$here/kvfs_deaths.py" "$mnt" "$@" 2>"$work/asked"; }
-said() { fail "$*: $(tail -n 3 "$work/asked")"; }
+check() { timeout -s KILL 120 python3 "$here/kvfs_deaths.py" "$mnt" "$@" 2>"$work/check.err"; }
+failed() { fail "$*: $(tail -n 3 "$work/check.err")"; }
 
-say "names after a death are the store's"
+step "after a restart, names are looked up in the store"
 n=0
 while [ $((n += 1)) -le $rounds ]; do
-    ask die "$(of_ours dpu)" "$work/view$n" $n || said "round $n"
+    check die "$(of_ours dpu)" "$work/view$n" $n || failed "round $n"
 done
 kvfs_close
 kvfs_again --two-process
 n=0
 while [ $((n += 1)) -le $rounds ]; do
-    ask same "$work/view$n" $n || said "round $n, mounted anew"
+    check same "$work/view$n" $n || failed "round $n, mounted anew"
 done
 
-say "a wait for a lock that was interrupted is not asked anew"
-ask cancel "$(of_ours dpu)" || said cancel
+step "an interrupted wait for a lock is not retried"
+check cancel "$(of_ours dpu)" || failed cancel
 
-say "many wait for a lock: who is interrupted, who is not when the process dies"
-ask waits "$(of_ours host)" $waits || said waits
+step "the process dies while many wait for a lock, some of them interrupted"
+check waits "$(of_ours host)" $waits || failed waits
 
-say "deaths while files are written, synced and read"
-ask load "$(of_ours host)" $((rounds + 1)) || said load
+step "the process dies while files are written, synced and read"
+check load "$(of_ours host)" $((rounds + 1)) || failed load
 
-say "while the kernel is made to ask anew, nobody else finds the mount in use"
-busy=$(ask refresh "$(of_ours host)") || said refresh
+step "the mount can be unmounted while the kernel's names are refreshed"
+busy=$(check refresh "$(of_ours host)") || failed refresh
 i=0 # others may look at it for a moment; ours is stopped
-until fusermount3 -u "$mnt" 2>"$work/said"; do
-    [ $((i += 1)) -le 20 ] || fail "our own process has the mount in use: $(cat "$work/said")"
+until fusermount3 -u "$mnt" 2>"$work/unmount"; do
+    [ $((i += 1)) -le 20 ] || fail "our own process has the mount in use: $(cat "$work/unmount")"
     sleep 0.1
 done
 kill -CONT "$busy"
 kvfs_gone || fail "a process is left"
 kvfs_again --two-process
-ask refresh "$(of_ours host)" >"$work/busy" || said refresh
+check refresh "$(of_ours host)" >"$work/busy" || failed refresh
 kill -TERM "$(of_ours supervisor)" # it ends the process, which is stopped
 kvfs_gone || fail "a process is left after SIGTERM"
 ! grep "is in use" "$work/log" || fail "our own process has the mount in use at SIGTERM"
@@ -64,26 +64,26 @@ kvfs_check
 kvfs_again --two-process
 
 if [ -n "$nightly" ]; then
-    say "a process in a debugger is left alone"
+    step "a process in a debugger is left alone"
     dpu=$(of_ours dpu)
-    ask traced "$dpu" "$work/log" || said traced
+    check traced "$dpu" "$work/log" || failed traced
     [ "$(of_ours dpu)" = "$dpu" ] || fail "it was killed"
-    say "a process that stalls is killed, and what waits goes on"
+    step "a stalled process is killed, and pending requests complete"
     dpu=$(of_ours dpu)
     kill -STOP "$dpu"
-    ask stalled || said stalled
+    check stalled || failed stalled
     [ "$(grep -c "process $dpu has not responded.*killing" "$work/log")" = 1 ] ||
-        fail "no word of it, or two"
+        fail "the log has no line of it, or two"
     next=$(of_ours dpu)
     [ -n "$next" ] && [ "$next" != "$dpu" ] || fail "it was not killed"
 fi
 
-say "all are killed while the host unmounts: nobody waits for the mount"
+step "all are killed while the host unmounts: no process blocks on the mount"
 dpu=$(of_ours dpu) host=$(of_ours host)
 pids="$dpu $host"
 kill -STOP "$dpu"
 kill -KILL "$(of_ours supervisor)"
-i=0 # the host stops with its parent, and asks the file system's process, which does not answer
+i=0 # the host stops with its parent, and sends to the file system's process, which does not answer
 until grep -q "request_wait_answer" /proc/"$host"/task/*/stack 2>/dev/null ||
     [ -n "$(cat /proc/"$host"/task/*/children 2>/dev/null)" ]; do
     [ $((i += 1)) -le 200 ] || fail "the host does not stop"
@@ -93,7 +93,7 @@ sleep 0.5 # until it waits: if it does not yet, this tries less
 kill -KILL "$host"
 timeout 30 stat "$mnt" >"$work/stat" 2>&1
 [ $? != 124 ] || {
-    for c in /sys/fs/fuse/connections/*/abort; do [ ! -e "$c" ] || say "left: $c"; done
+    for c in /sys/fs/fuse/connections/*/abort; do [ ! -e "$c" ] || step "left: $c"; done
     fail "stat of the mount point waits for ever"
 }
 # The unmounting that the host began may be carried out at any moment.
@@ -105,4 +105,4 @@ fusermount3 -u -z "$mnt" 2>"$work/unmount" || ! kvfs_mounted ||
     fail "cannot unmount: $(cat "$work/unmount")"
 pids=
 kvfs_check
-say "all well"
+step "all well"

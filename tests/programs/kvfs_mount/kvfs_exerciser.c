@@ -598,7 +598,8 @@ int main(int argc, char **argv)
         ex_option(&e, &processes, argv[i], i + 1 < argc ? argv[i + 1] : "");
     }
     if (i != argc - 1 || e.size_max < e.io_max || !e.check) {
-        fprintf(stderr, "kvfs_exerciser [OPTION...] DIRECTORY; its source says more\n");
+        fprintf(stderr,
+                "kvfs_exerciser [OPTION...] DIRECTORY; options: see the head of its source\n");
         return 2;
     }
     printf("seed %llu, %ld steps, %ld processes\n", (unsigned long long)e.seed, e.steps, processes);

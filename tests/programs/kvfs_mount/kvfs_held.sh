@@ -37,10 +37,10 @@ let_go() { # what it has read last: $line
 }
 
 kvfs_open --stats 1
-say "as in a plain folder"
+step "as in a plain folder"
 mkdir "$work/plain"
 timeout 120 python3 "$held" compare "$mnt" "$work/plain" || fail "they differ"
-say "many, and none is left when all is forgotten"
+step "many, and none is left when all is forgotten"
 timeout 120 python3 "$held" storm "$mnt" || fail "a held file is not what it was"
 wait_for 'held=0 '
 hold
@@ -51,7 +51,7 @@ wait_for 'held=0 '
 kvfs_close
 no_orphans "after unmounting"
 
-say "held when the process is killed: the next mount takes them away"
+step "held when the process is killed: the next mount removes them"
 kvfs_again
 hold
 kvfs_kill
@@ -61,7 +61,7 @@ kvfs_close
 no_orphans "after the next mount"
 
 case ${KVFS_OPTIONS:-} in *two-process*) ;; *) exit 0 ;; esac
-say "held when the file system's process dies: to them it is what a power cut is to a file"
+step "held when the file system's process dies: as a file at a power cut"
 kvfs_again --stats 1
 hold
 for p in $(kvfs_pid); do

@@ -179,8 +179,8 @@ static int hostile_send(struct hostile *h)
 
 /* ---- Sane ---- */
 
-static int64_t hostile_ask(struct hostile *h, const struct snic_fsop *op, const void *data,
-                           uint32_t data_bytes, uint32_t room)
+static int64_t hostile_call(struct hostile *h, const struct snic_fsop *op, const void *data,
+                            uint32_t data_bytes, uint32_t room)
 {
     uint64_t head[SNIC_NVMEFS_HEADER_MAX / 8];
     int bytes = snic_nvmefs_head_encode(op, head, sizeof(head));
@@ -209,7 +209,7 @@ static int64_t hostile_ask(struct hostile *h, const struct snic_fsop *op, const 
 static void hostile_get(struct hostile *h, const struct snic_fsop *op, const void *data,
                         uint32_t data_bytes, uint32_t room, int64_t result)
 {
-    int64_t r = hostile_ask(h, op, data, data_bytes, room);
+    int64_t r = hostile_call(h, op, data, data_bytes, room);
     if (r == result)
         return;
     printf("%s: %lld instead of %lld\n", snic_fsop_name(op->kind), (long long)r, (long long)result);

@@ -13,7 +13,7 @@ kvfs_guard
 hosts=6 messages=1500
 [ -z "$nightly" ] || hosts=200 messages=20000
 seed=${KVFS_SEED:-$(date +%s)}
-say "seed $seed"
+step "seed $seed"
 spec=lmdb:$work/store
 mkdir "$work/store"
 "$KVFS_TOOL" mkfs --store "$spec" >"$work/log" 2>&1 || fail "mkfs: $(cat "$work/log")"
@@ -79,4 +79,4 @@ pids=
 [ $rc = 0 ] || fail "it ended with $rc: $(tail -n 5 "$work/log")"
 store=lmdb
 kvfs_check
-say "all well"
+step "all well"

@@ -176,13 +176,13 @@ static void hostile_home(struct hostile *h, struct hostile_req *q)
 {
     uint64_t start = snic_loop_clock(h->loop);
     uint64_t waited = 0;
-    int asked = 0;
+    int attempts = 0;
     while (q->out && h->queue != NULL && waited < HOSTILE_WAIT_NS) {
-        if (asked == 0 && waited > 5 * HOSTILE_MS) {
-            asked++;
+        if (attempts == 0 && waited > 5 * HOSTILE_MS) {
+            attempts++;
             (void)snic_nvmefslink_abort(h->queue, &q->r);
-        } else if (waited > (asked == 1 ? 50 : 1000) * HOSTILE_MS && asked < 3) {
-            asked++;
+        } else if (waited > (attempts == 1 ? 50 : 1000) * HOSTILE_MS && attempts < 3) {
+            attempts++;
             (void)snic_nvmefslink_reset(h->queue);
         }
         hostile_turn(h, HOSTILE_MS);
@@ -215,7 +215,7 @@ static int hostile_send(struct hostile *h, int garbage)
 
 /* ---- Sane ---- */
 
-static int64_t hostile_ask(struct hostile *h, struct snic_nvmefs_req *r)
+static int64_t hostile_call(struct hostile *h, struct snic_nvmefs_req *r)
 {
     uint64_t until = snic_loop_clock(h->loop) + HOSTILE_WAIT_NS;
     struct hostile_req *q = &h->reqs[0];
@@ -233,7 +233,7 @@ static int64_t hostile_ask(struct hostile *h, struct snic_nvmefs_req *r)
 /* The expected request; else the program ends and prints what it received. */
 static void hostile_get(struct hostile *h, struct snic_nvmefs_req *r, int64_t result)
 {
-    int64_t got = hostile_ask(h, r);
+    int64_t got = hostile_call(h, r);
     if (got == result)
         return;
     printf("%s: %lld instead of %lld, status 0x%x\n", snic_fsop_name(r->op.kind), (long long)got,

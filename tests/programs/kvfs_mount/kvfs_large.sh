@@ -13,16 +13,16 @@ python3 "$here/kvfs_large.py" fill "$mnt/large" $mib || fail "cannot fill a file
 timeout 600 python3 "$here/kvfs_large.py" read "$mnt/large" $mib $seconds ||
     fail "large reads: $(tail -n 5 "$work/log")"
 
-say "unmounted with reads under way"
-python3 "$here/kvfs_large.py" drain "$mnt/large" $mib >"$work/said" &
+step "unmounted with reads under way"
+python3 "$here/kvfs_large.py" drain "$mnt/large" $mib >"$work/workers.log" &
 pids="$pids $!"
 last=$!
 for _ in $(seq 600); do
-    grep -q reading "$work/said" && break
+    grep -q reading "$work/workers.log" && break
     sleep 0.1
 done
 fusermount3 -u -z "$mnt"
-wait $last || fail "readers of a mount that goes: $(cat "$work/said")"
+wait $last || fail "readers of a mount that goes: $(cat "$work/workers.log")"
 kvfs_gone
 kvfs_again
 timeout 600 python3 "$here/kvfs_large.py" read "$mnt/large" $mib 1 || fail "read again"

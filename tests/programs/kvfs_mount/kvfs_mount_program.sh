@@ -68,7 +68,7 @@ ended() { # no process is left that served
     fail "a process is left"
 }
 
-say "bad input"
+step "bad input"
 refused 1 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
 refused 1 "not one of" "$KVFS_MOUNT" --store what "$mnt"
 refused 1 "mount point is missing" "$KVFS_MOUNT" --store mem
@@ -90,7 +90,7 @@ refused 1 "two-process" "$KVFS_MOUNT" --store mem --two-process --threads 2 "$mn
 refused 1 "two-process" "$KVFS_MOUNT" --store mem --link nvmefs "$mnt"
 refused 1 "must be ring or" "$KVFS_MOUNT" --store mem --two-process --link wire "$mnt"
 refused 1 "ADDRESS:PORT" "$KVFS_MOUNT" --store mem --metrics nowhere "$mnt"
-refused 1 "must be dpu or host" "$KVFS_MOUNT" --store mem --role nobody "$mnt"
+refused 1 "must be dpu or host" "$KVFS_MOUNT" --store mem --role other "$mnt"
 refused 1 "socket" "$KVFS_MOUNT" --store mem --role dpu
 refused 0 "MOUNTPOINT" "$KVFS_MOUNT" --help
 refused 2 "Usage" "$KVFS_TOOL" nonsense
@@ -102,7 +102,7 @@ refused 1 "force" "$KVFS_TOOL" mkfs "--store=$spec"
 refused 1 "no such" "$KVFS_TOOL" cat --store "$spec" /none
 refused 1 "directory\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
 
-say "a limit of reads by -o"
+step "a limit of reads by -o"
 timeout 60 "$KVFS_MOUNT" --store mem -o max_read=4096 "$mnt" >"$work/log.read" 2>&1 ||
     fail "$(cat "$work/log.read")"
 head -c 20000 /dev/zero >"$mnt/x" && [ "$(cat "$mnt/x" | wc -c)" = 20000 ] || fail "max_read"
@@ -110,7 +110,7 @@ unmount "$mnt"
 gone "$mnt"
 ended
 
-say "load, dump, ls, cat, stat, stats"
+step "load, dump, ls, cat, stat, stats"
 mkdir -p "$work/tree/d/e"
 echo hello >"$work/tree/d/hello"
 ln "$work/tree/d/hello" "$work/tree/link"
@@ -137,14 +137,14 @@ for f in big d/hello d soft fifo sparse; do
 done
 [ "$(stat -c %b "$mnt/sparse")" -le 16 ] || fail "a hole takes space"
 
-say "what is mounted is not made anew, nor checked"
+step "a mounted store is refused by mkfs and fsck"
 refused 1 "unmount it first" "$KVFS_TOOL" mkfs --force --store "$spec"
 refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --store "$spec"
 refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --force --store "$spec"
 refused 0 "mounted: 1 mount;" "$KVFS_TOOL" fsck --force --store "$spec"
 [ "$(cat "$mnt/d/hello")" = hello ] || fail "a mounted file system was made anew"
 
-say "what may be mounted is neither: a heartbeat cannot be read"
+step "so is one that may be mounted: a heartbeat cannot be read"
 hurt=lmdb:$work/hurt
 mkdir "$work/hurt"
 refused 0 "" "$KVFS_TOOL" mkfs --store "$hurt"
@@ -167,7 +167,7 @@ done
 unmount "$other"
 gone "$other"
 
-say "SIGTERM, also with a file open"
+step "SIGTERM, also with a file open"
 kill -TERM "$(serving '')"
 gone "$mnt"
 ended
@@ -180,7 +180,7 @@ exec 7>&-
 ended
 refused 0 "kept" "$KVFS_TOOL" cat --store "$spec" /open
 
-say "kill -9: a mount over a dead one is refused; then all that was synced is there"
+step "kill -9: a mount over a dead one is refused; synced data is present afterwards"
 mount_at "$mnt"
 echo one >"$mnt/one"
 sync "$mnt/one"
@@ -192,7 +192,7 @@ ended
 mount_at "$mnt" --threads 2
 [ "$(cat "$mnt/one")" = one ] || fail "a synced file is gone"
 
-say "two mounts of one store"
+step "two mounts of one store"
 timeout 60 "$KVFS_MOUNT" --store "$spec" "$other" 2>>"$work/log" || fail "no second mount"
 ls "$mnt/two" 2>/dev/null && fail "there is no such file yet"
 echo two >"$other/two"
@@ -211,7 +211,7 @@ refused 32 "in use\|other\|has" "$KVFS_MOUNT" --store "$spec" "$other"
 unmount "$mnt"
 gone "$mnt"
 
-say "the mount keeps nobody waiting for its output; figures of one process and of two"
+step "slow readers of the log do not block the mount; statistics of one process and of two"
 timeout 60 sh -c 'x=$("$1" --store mem "$2" 2>/dev/null)' - "$KVFS_MOUNT" "$mnt" ||
     fail "its output stays open"
 unmount "$mnt"
@@ -228,7 +228,7 @@ for how in --exclusive --two-process "--two-process --link nvmefs"; do
     ended
 done
 
-say "a mount that is declared dead says so, and ends with 1"
+step "a mount that is declared dead logs it and exits with 1"
 mount_at "$mnt"
 "$KVFS_MOUNT" -f --store "$spec" "$other" 2>"$work/dead" &
 dead=$!
@@ -251,7 +251,7 @@ wait $dead
 rc=$?
 dead=
 [ $rc = 32 ] || fail "a mount that was declared dead ended with $rc: $(cat "$work/dead")"
-! grep -q "info: unmounted" "$work/dead" || fail "it says that all was well"
+! grep -q "info: unmounted" "$work/dead" || fail "it logs a clean unmount"
 ls "$mnt" >/dev/null || fail "the other mount does not answer"
 unmount "$mnt"
 gone "$mnt"
@@ -264,21 +264,21 @@ import errno, os, signal, sys, threading, time
 mnt, dpu = sys.argv[1], int(sys.argv[2])
 folder = os.open(mnt, os.O_RDONLY)
 written = os.open(mnt + "/written", os.O_CREAT | os.O_RDWR)
-asked = []
+results = []
 
 
 def sync(fd):
     try:
         os.fsync(fd)
-        asked.append(0)
+        results.append(0)
     except OSError as e:
-        asked.append(e.errno)
+        results.append(e.errno)
 
 
 for fd in folder, written:
     sync(fd)  # hears of the deaths before
     os.fsync(fd)
-asked.clear()
+results.clear()
 os.write(written, b"x" * 10000)
 os.unlink(mnt + "/k1")
 os.truncate(mnt + "/k2", 0)
@@ -292,12 +292,12 @@ for t in threads:
     t.join()
 later = os.open(mnt + "/k2", os.O_RDWR)
 sync(later)
-assert asked == [errno.EIO] * 3, asked
+assert results == [errno.EIO] * 3, results
 for fd in folder, written, later:
     os.fsync(fd)
 END
 for link in ring nvmefs; do
-    say "two processes, $link between them; the file system's dies"
+    step "two processes, $link between them; the file system's dies"
     : >"$work/acknowledged"
     mount_at "$mnt" --two-process --link $link
     n=0
@@ -317,4 +317,4 @@ for link in ring nvmefs; do
     ended
     refused 0 "" "$KVFS_TOOL" fsck --store "$spec"
 done
-say "all well"
+step "all well"

@@ -14,7 +14,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])')
 
 for how in "" "--threads 2" "--two-process"; do
-    say "mounted with '$how'"
+    step "mounted with '$how'"
     limits="--open-files 160 --user-open-files 100 --metrics $figures"
     # shellcheck disable=SC2086
     if [ -z "$work" ]; then kvfs_open $how $limits; else kvfs_again $how $limits; fi
@@ -29,4 +29,4 @@ n=$(grep -c -e 'raise --\(user-\)\?open-files' "$work/log")
 for option in user-open-files open-files; do # both within one second: a line of each
     grep -q -e "raise --$option" "$work/log" || fail "no line of --$option in the log"
 done
-say "all well"
+step "all well"

@@ -35,7 +35,7 @@ on() { # OPTIONS of -o
     timeout 60 "$KVFS_MOUNT" $two -o "$1" "$spec" "$mnt" 2>>"$work/log" || fail "-o $1 is refused"
 }
 
-say "access times"
+step "access times"
 on rw
 mkdir "$mnt/d"
 head -c 20000 /dev/urandom >"$mnt/d/f"
@@ -86,7 +86,7 @@ cmp "$work/first" "$work/relatime" || fail "relatime changes a time that is newe
 [ "$(cat "$work/strictatime" "$work/relatime" | sort -u | wc -l)" = 4 ] ||
     fail "strictatime leaves a time as it is"
 
-say "read-only: nothing changes in the store, and nothing may"
+step "read-only: nothing changes in the store, and nothing may"
 on rw
 touch -a -d "-3 hours" "$mnt/d" "$mnt/d/f"
 away
@@ -115,7 +115,7 @@ contents | cmp - "$work/before" ||
 on rw
 away
 
-say "what is wrong, and what to do"
+step "messages name the fault and the remedy"
 refused 1 "-o ro excludes" "$KVFS_MOUNT" -o ro --mkfs "$spec" "$mnt"
 refused 1 "-o ro excludes" "$KVFS_MOUNT" -o ro mem "$mnt"
 refused 1 "use --kernel-writeback" "$KVFS_MOUNT" --exclusive --writeback "$spec" "$mnt"
@@ -136,7 +136,7 @@ for o in "threads 257 256" "attr-timeout 86401 86400" "stats 86401 86400" "open-
 done
 refused 0 "kvfs_mount (snicstore) [0-9]" "$KVFS_MOUNT" --version
 
-say "copy_file_range() copies all that is asked for"
+step "copy_file_range() copies the whole length"
 on rw
 head -c 9000000 /dev/urandom >"$mnt/long"
 python3 - "$mnt" <<'END' || fail "a copy is short"
@@ -149,7 +149,7 @@ cmp "$mnt/long" "$mnt/copy" || fail "a copy differs"
 rm "$mnt/long" "$mnt/copy"
 away
 
-say "twice at one place; the place is free again afterwards"
+step "twice at one place; the place is free again afterwards"
 on rw
 refused 32 "is mounted there already: unmount it first" "$KVFS_MOUNT" "$spec" "$mnt"
 [ "$(grep -c " $mnt fuse" /proc/mounts)" = 1 ] || fail "mounted twice"
@@ -157,7 +157,7 @@ refused 1 "-o remount is not supported" "$KVFS_MOUNT" "$spec" "$mnt" -o remount,
 away
 
 command -v mount.fuse >/dev/null || skip "no mount.fuse (package fuse3)"
-say "mount(8) and fstab"
+step "mount(8) and fstab"
 mkdir "$work/bin"
 cp "$KVFS_MOUNT" "$work/bin/kvfs_mount"
 mount --bind "$work/bin" /usr/local/sbin || fail "no /usr/local/sbin"

@@ -47,11 +47,11 @@ big_work() {
         n=$((n + 1))
         echo $n >"$notes/big.next"
         head -c 1048576 /dev/urandom >"$notes/block"
-        if dd if="$notes/block" of="$mnt/big" bs=1M seek=$n conv=notrunc,fsync 2>"$notes/big.said"
+        if dd if="$notes/block" of="$mnt/big" bs=1M seek=$n conv=notrunc,fsync 2>"$notes/big.err"
         then
             echo "$n $(sha256sum <"$notes/block")" >>"$notes/big"
         else
-            grep -qE 'Input/output error|timed out' "$notes/big.said" || return 1
+            grep -qE 'Input/output error|timed out' "$notes/big.err" || return 1
             echo "$n" >>"$notes/big.failed"
         fi
     done
@@ -66,7 +66,7 @@ big_check() {
 load() { # NAME
     rm -f "$notes/stop"
     LOG_BYTES=3145728 python3 "$here/kvfs_two_mounts.py" work "$mnt" "$notes" "$1" 4 \
-        >>"$work/said" 2>&1 &
+        >>"$work/workers.log" 2>&1 &
     small=$!
     big_work &
     big=$!
@@ -79,19 +79,19 @@ goes_on() {
     a=$(cat "$notes"/notes.* 2>/dev/null | wc -l) b=$(wc -l <"$notes/big") i=0
     until [ "$(cat "$notes"/notes.* 2>/dev/null | wc -l)" -gt $((a + 100)) ] &&
         [ "$(wc -l <"$notes/big")" -gt $((b + 3)) ]; do
-        [ $((i += 1)) -le 3000 ] || fail "the mount does not go on"
+        [ $((i += 1)) -le 3000 ] || fail "the mount makes no progress"
         kill -0 "$small" 2>/dev/null || return 1
         sleep 0.1
     done
 }
 load_ended() { # the exit code of the workers
     touch "$notes/stop"
-    wait "$big" || fail "a writer was told something else than an error of the store:" \
-        "$(cat "$notes/big.said")"
+    wait "$big" || fail "a writer failed, but not with an I/O error:" \
+        "$(cat "$notes/big.err")"
     wait "$small"
     small_rc=$?
     workers=
-    [ $small_rc = 0 ] || [ $small_rc = 3 ] || fail "workers: $(cat "$work/said")"
+    [ $small_rc = 0 ] || [ $small_rc = 3 ] || fail "workers: $(cat "$work/workers.log")"
 }
 all_there() {
     python3 "$here/kvfs_two_mounts.py" check "$mnt" "$notes" || fail "$1"
@@ -100,8 +100,8 @@ all_there() {
 
 round=0
 while [ $((round += 1)) -le $rounds ]; do
-    say "round $round: the OSD is killed and started again"
-    load "a$round." || fail "workers end before anything happens: $(cat "$work/said")"
+    step "round $round: the OSD is killed and started again"
+    load "a$round." || fail "workers end before anything happens: $(cat "$work/workers.log")"
     failed=$(cat "$notes/big.failed" 2>/dev/null | wc -l)
     began=$(date +%s)
     osd_kill
@@ -115,13 +115,13 @@ while [ $((round += 1)) -le $rounds ]; do
         [ "$(cat "$notes/big.failed" 2>/dev/null | wc -l)" = "$failed" ] ||
             fail "a write failed, though the OSD was away for $took s only"
     else
-        say "it took $took s: requests may have failed"
+        step "it took $took s: requests may have failed"
         load_ended
     fi
     all_there "after the OSD was away for $took s"
 
-    say "round $round: the OSD stays away for longer than requests wait"
-    load "b$round." || fail "workers end: $(cat "$work/said")"
+    step "round $round: the OSD stays away for longer than requests wait"
+    load "b$round." || fail "workers end: $(cat "$work/workers.log")"
     osd_kill
     timeout 300 mkdir "$mnt/away$round" 2>"$work/out"
     rc=$?
@@ -132,7 +132,7 @@ while [ $((round += 1)) -le $rounds ]; do
     osd_start
     osd_answers
     load_ended
-    [ $small_rc = 3 ] || fail "no worker was told of an error: $(cat "$work/said")"
+    [ $small_rc = 3 ] || fail "no worker got an error: $(cat "$work/workers.log")"
     i=0
     until mkdir "$mnt/back$round" 2>"$work/out" || [ -d "$mnt/back$round" ]; do
         [ $((i += 1)) -le 100 ] || fail "the mount does not recover: $(cat "$work/out")"
@@ -141,12 +141,12 @@ while [ $((round += 1)) -le $rounds ]; do
     [ "$(kvfs_pid)" = "$first" ] || fail "another process serves the mount"
     all_there "after requests have failed"
 done
-load "c" || fail "workers end: $(cat "$work/said")"
+load "c" || fail "workers end: $(cat "$work/workers.log")"
 load_ended
-[ $small_rc = 0 ] || fail "requests fail, though the OSD is back: $(cat "$work/said")"
+[ $small_rc = 0 ] || fail "requests fail, though the OSD is back: $(cat "$work/workers.log")"
 kvfs_unmount
 kvfs_check
 kvfs_again
 all_there "in a new mount"
 kvfs_close
-say "unmounted, and found in order"
+step "unmounted, and found in order"

@@ -22,7 +22,7 @@ overlay_on() {
     fail "overlay refuses the mount as its upper folder: $(cat "$work/overlay")"
 }
 overlay_on
-say "changes above a lower folder"
+step "changes above a lower folder"
 echo up >"$merged/f"
 rm "$merged/gone"
 mv "$merged/d/e/g" "$merged/d/h" || fail "mv of a lower file"
@@ -41,7 +41,7 @@ umount "$merged"
     fail "the lower folder has changed"
 [ "$(stat -c '%F %t:%T' "$mnt/up/gone")" = "character special file 0:0" ] ||
     fail "no whiteout: $(stat "$mnt/up/gone")"
-say "the same after mounting anew"
+step "the same after mounting anew"
 kvfs_unmount
 kvfs_again
 overlay_on

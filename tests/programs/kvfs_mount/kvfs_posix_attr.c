@@ -32,7 +32,7 @@ static void attr_chmod_type(enum posix_type t)
     CHANGES(0, chmod("s", 0751), {.path = "x", .change = "c"}, {.path = "s", .change = ""});
     EQ(0751, st_of("x").st_mode & 07777);
     unlink("s");
-    posix_about("setgid of a %s by who is not in its group", posix_type_name[t]);
+    posix_about("setgid of a %s by a user outside its group", posix_type_name[t]);
     lchown("x", U1, G2);
     user(U1, G1, 0, 0);
     IS(0, chmod("x", 02755));

@@ -94,7 +94,7 @@ static struct locks_answer locks_receive(struct locks_peer *p)
     return a;
 }
 
-static int locks_ask(struct locks_peer *p, int kind, int type, off_t start, off_t length)
+static int locks_try(struct locks_peer *p, int kind, int type, off_t start, off_t length)
 {
     locks_send(p, (struct locks_order){kind, type, 0, start, length});
     return locks_receive(p).error;
@@ -120,25 +120,25 @@ static void locks_flock(void)
     int fd = open("lock", O_RDWR | O_CLOEXEC), fd2 = open("lock", O_RDWR | O_CLOEXEC);
     posix_about("flock");
     EQ(0, locks_mine(fd, 'f', F_WRLCK, 0, 0));
-    EQ(EAGAIN, locks_ask(&p, 'f', F_RDLCK, 0, 0));
-    EQ(EAGAIN, locks_ask(&p, 'f', F_WRLCK, 0, 0));
+    EQ(EAGAIN, locks_try(&p, 'f', F_RDLCK, 0, 0));
+    EQ(EAGAIN, locks_try(&p, 'f', F_WRLCK, 0, 0));
     EQ(EAGAIN, locks_mine(fd2, 'f', F_RDLCK, 0, 0));
     EQ(0, locks_mine(fd, 'f', F_RDLCK, 0, 0));
-    EQ(0, locks_ask(&p, 'f', F_RDLCK, 0, 0));
+    EQ(0, locks_try(&p, 'f', F_RDLCK, 0, 0));
     EQ(EAGAIN, locks_mine(fd, 'f', F_WRLCK, 0, 0));
-    EQ(0, locks_ask(&p, 'f', F_UNLCK, 0, 0));
+    EQ(0, locks_try(&p, 'f', F_UNLCK, 0, 0));
     EQ(0, locks_mine(fd2, 'f', F_RDLCK, 0, 0));
     EQ(0, locks_mine(fd, 'f', F_UNLCK, 0, 0));
     EQ(0, locks_mine(fd2, 'f', F_WRLCK, 0, 0));
     posix_about("a lock goes with the last close");
     int copy = dup(fd2);
     close(fd2);
-    EQ(EAGAIN, locks_ask(&p, 'f', F_WRLCK, 0, 0));
+    EQ(EAGAIN, locks_try(&p, 'f', F_WRLCK, 0, 0));
     close(copy);
-    for (int i = 0; i < 50 && locks_ask(&p, 'f', F_WRLCK, 0, 0) != 0; i++) {
+    for (int i = 0; i < 50 && locks_try(&p, 'f', F_WRLCK, 0, 0) != 0; i++) {
         posix_tick(); /* release of the last close need not be waited for */
     }
-    EQ(0, locks_ask(&p, 'f', F_WRLCK, 0, 0));
+    EQ(0, locks_try(&p, 'f', F_WRLCK, 0, 0));
     posix_about("a lock goes with its process");
     EQ(EAGAIN, locks_mine(fd, 'f', F_WRLCK, 0, 0));
     kill(p.pid, SIGKILL);
@@ -178,9 +178,9 @@ static void locks_ranges(int kind)
         posix_about("'%c' lock %d of %lld+%lld and %d of %lld+%lld", kind, ta, (long long)a[0],
                     (long long)a[1], tb, (long long)b[0], (long long)b[1]);
         EQ(0, locks_mine(fd, kind, ta, a[0], a[1]));
-        EQ(clash ? EAGAIN : 0, locks_ask(&p, kind, tb, b[0], b[1]));
+        EQ(clash ? EAGAIN : 0, locks_try(&p, kind, tb, b[0], b[1]));
         if (!clash) { /* its own would be in its way, if it is an open file's */
-            EQ(0, locks_ask(&p, kind, F_UNLCK, 0, 0));
+            EQ(0, locks_try(&p, kind, F_UNLCK, 0, 0));
         }
         locks_send(&p, (struct locks_order){'g', tb, 0, b[0], b[1]});
         struct locks_answer g = locks_receive(&p);
@@ -191,7 +191,7 @@ static void locks_ranges(int kind)
             /* FUSE cannot express that an open file, and no process, holds a lock. */
             TRUE(g.lock.l_pid == getpid() || (kind == 'o' && g.lock.l_pid <= 0));
         }
-        EQ(0, locks_ask(&p, kind, F_UNLCK, 0, 0));
+        EQ(0, locks_try(&p, kind, F_UNLCK, 0, 0));
         EQ(0, locks_mine(fd, kind, F_UNLCK, 0, 0));
     }
     locks_end(&p);
@@ -207,31 +207,31 @@ static void locks_split(void)
     posix_about("a range is split and joined");
     EQ(0, locks_mine(fd, 'p', F_WRLCK, 0, 100));
     EQ(0, locks_mine(fd, 'p', F_UNLCK, 40, 20));
-    EQ(0, locks_ask(&p, 'p', F_WRLCK, 40, 20));
-    EQ(EAGAIN, locks_ask(&p, 'p', F_WRLCK, 39, 1));
-    EQ(EAGAIN, locks_ask(&p, 'p', F_WRLCK, 60, 1));
+    EQ(0, locks_try(&p, 'p', F_WRLCK, 40, 20));
+    EQ(EAGAIN, locks_try(&p, 'p', F_WRLCK, 39, 1));
+    EQ(EAGAIN, locks_try(&p, 'p', F_WRLCK, 60, 1));
     EQ(EAGAIN, locks_mine(fd, 'p', F_RDLCK, 0, 100));
-    EQ(0, locks_ask(&p, 'p', F_UNLCK, 0, 0));
+    EQ(0, locks_try(&p, 'p', F_UNLCK, 0, 0));
     EQ(0, locks_mine(fd, 'p', F_RDLCK, 10, 20));
-    EQ(0, locks_ask(&p, 'p', F_RDLCK, 10, 20));
-    EQ(EAGAIN, locks_ask(&p, 'p', F_RDLCK, 9, 1));
-    EQ(EAGAIN, locks_ask(&p, 'p', F_RDLCK, 30, 1));
-    EQ(0, locks_ask(&p, 'p', F_UNLCK, 0, 0));
+    EQ(0, locks_try(&p, 'p', F_RDLCK, 10, 20));
+    EQ(EAGAIN, locks_try(&p, 'p', F_RDLCK, 9, 1));
+    EQ(EAGAIN, locks_try(&p, 'p', F_RDLCK, 30, 1));
+    EQ(0, locks_try(&p, 'p', F_UNLCK, 0, 0));
     posix_about("closing any descriptor gives up a process's POSIX locks");
     close(open("lock", O_RDONLY | O_CLOEXEC));
-    EQ(0, locks_ask(&p, 'p', F_WRLCK, 0, 0));
-    EQ(0, locks_ask(&p, 'p', F_UNLCK, 0, 0));
+    EQ(0, locks_try(&p, 'p', F_WRLCK, 0, 0));
+    EQ(0, locks_try(&p, 'p', F_UNLCK, 0, 0));
     posix_about("but not the locks of an open file");
     EQ(0, locks_mine(fd, 'o', F_WRLCK, 0, 10));
     close(open("lock", O_RDONLY | O_CLOEXEC));
-    EQ(EAGAIN, locks_ask(&p, 'o', F_WRLCK, 5, 1));
-    EQ(EAGAIN, locks_ask(&p, 'p', F_WRLCK, 5, 1));
+    EQ(EAGAIN, locks_try(&p, 'o', F_WRLCK, 5, 1));
+    EQ(EAGAIN, locks_try(&p, 'p', F_WRLCK, 5, 1));
     EQ(EAGAIN, locks_mine(fd, 'p', F_WRLCK, 5, 1));
     EQ(0, locks_mine(fd, 'o', F_UNLCK, 0, 0));
     posix_about("flock and fcntl locks do not see each other");
     EQ(0, locks_mine(fd, 'f', F_WRLCK, 0, 0));
-    EQ(0, locks_ask(&p, 'p', F_WRLCK, 0, 0));
-    EQ(0, locks_ask(&p, 'p', F_UNLCK, 0, 0));
+    EQ(0, locks_try(&p, 'p', F_WRLCK, 0, 0));
+    EQ(0, locks_try(&p, 'p', F_UNLCK, 0, 0));
     EQ(0, locks_mine(fd, 'f', F_UNLCK, 0, 0));
     posix_about("a lock for writing needs the file open for writing");
     int r = open("lock", O_RDONLY | O_CLOEXEC);
@@ -256,7 +256,7 @@ static void locks_waiting(int kind)
     EQ(0, locks_mine(fd, kind, F_UNLCK, 0, 10));
     EQ(0, locks_receive(&p).error);
     EQ(EAGAIN, locks_mine(fd, kind, F_RDLCK, 0, 6));
-    EQ(0, locks_ask(&p, kind, F_UNLCK, 0, 0));
+    EQ(0, locks_try(&p, kind, F_UNLCK, 0, 0));
     posix_about("a '%c' lock that waits is interrupted", kind);
     EQ(0, locks_mine(fd, kind, F_WRLCK, 0, 10));
     locks_send(&p, (struct locks_order){kind, F_WRLCK, 1, 5, 10});
@@ -279,7 +279,7 @@ static void locks_waiting(int kind)
     posix_about("a '%c' lock goes with its process", kind);
     EQ(0, locks_mine(fd, kind, F_UNLCK, 0, 0));
     p = locks_start();
-    EQ(0, locks_ask(&p, kind, F_WRLCK, 0, 0));
+    EQ(0, locks_try(&p, kind, F_WRLCK, 0, 0));
     EQ(EAGAIN, locks_mine(fd, kind, F_RDLCK, 0, 1));
     kill(p.pid, SIGKILL);
     locks_end(&p);
@@ -299,7 +299,7 @@ static void locks_deadlock(void)
     int fd = open("lock", O_RDWR | O_CLOEXEC);
     posix_about("a deadlock");
     EQ(0, locks_mine(fd, 'p', F_WRLCK, 0, 1));
-    EQ(0, locks_ask(&p, 'p', F_WRLCK, 1, 1));
+    EQ(0, locks_try(&p, 'p', F_WRLCK, 1, 1));
     locks_send(&p, (struct locks_order){'p', F_WRLCK, 1, 0, 1});
     for (int i = 0; i < 5; i++) {
         posix_tick();

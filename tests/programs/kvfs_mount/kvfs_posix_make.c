@@ -94,13 +94,13 @@ static void make_owners(const struct make_call *c)
     EQ(c->type == DIRECTORY ? 02000 : 0, st_of("d/x").st_mode & 06000);
     wipe("d/x");
     if (c->has_mode && c->type != DIRECTORY) {
-        posix_about("%s: setgid by who is not in the group", c->name);
+        posix_about("%s: setgid by a user outside the group", c->name);
         user(U1, G1, 0, 0);
         IS(0, c->call("d/x", 02755));
         root();
         EQ(0755, st_of("d/x").st_mode & 07777);
         wipe("d/x");
-        posix_about("%s: setgid by who is in the group", c->name);
+        posix_about("%s: setgid by a member of the group", c->name);
         user(U1, G1, G2, 0);
         IS(0, c->call("d/x", 02755));
         root();
@@ -353,7 +353,7 @@ static void make_links(void)
         unlink(name);
     }
     EQ(1, st_of("a").st_nlink);
-    posix_about("linkat follows when told");
+    posix_about("linkat follows with AT_SYMLINK_FOLLOW");
     symlink("a", "s");
     IS(0, linkat(AT_FDCWD, "s", AT_FDCWD, "followed", AT_SYMLINK_FOLLOW));
     TRUE(is_type(REGULAR, "followed"));

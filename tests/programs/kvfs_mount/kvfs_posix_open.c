@@ -24,7 +24,7 @@ static void open_rights(enum posix_type t)
         for (int bits = 0; bits < 8; bits++) {
             make_as(t, "x", U1, G1, open_mode(who, bits));
             for (int f = 0; f < (t == REGULAR ? 5 : 3); f++) {
-                posix_about("open of a %s 0%o, flags 0%o, by who %d", posix_type_name[t],
+                posix_about("open of a %s 0%o, flags 0%o, by caller %d", posix_type_name[t],
                             open_mode(who, bits), flags[f], who);
                 int expected = (bits & needs[f]) == needs[f] ? 0 : EACCES;
                 if (t == DIRECTORY && needs[f] & 2) {
@@ -36,7 +36,7 @@ static void open_rights(enum posix_type t)
                 IS(expected, open_close("x", flags[f] | O_NONBLOCK, 0));
                 root();
             }
-            posix_about("access to a %s 0%o by who %d", posix_type_name[t], open_mode(who, bits),
+            posix_about("access to a %s 0%o by caller %d", posix_type_name[t], open_mode(who, bits),
                         who);
             for (int a = 1; a < 8; a++) {
                 open_be(who);
@@ -54,7 +54,7 @@ static void open_folder_rights(void)
     for (int who = 0; who < 4; who++) {
         for (int bits = 0; bits < 8; bits++) {
             int search = bits & 1 ? 0 : EACCES, change = (bits & 3) == 3 ? 0 : EACCES;
-            posix_about("in a folder 0%o by who %d", open_mode(who, bits), who);
+            posix_about("in a folder 0%o by caller %d", open_mode(who, bits), who);
             mkdir("d", 0755);
             make_as(REGULAR, "d/f", U1, G1, 0666);
             make_as(DIRECTORY, "d/e", U1, G1, 0777);
@@ -101,7 +101,7 @@ static void open_flags(void)
         IS(EEXIST, open_close("x", O_CREAT | O_EXCL | O_RDWR, 0644));
         destroy((enum posix_type)t, "x");
     }
-    posix_about("O_CREAT of what is there");
+    posix_about("O_CREAT of an existing file");
     make_as(REGULAR, "x", U1, G1, 0640);
     CHANGES(0, open_close("x", O_CREAT | O_RDWR, 0777), {.path = ".", .change = ""},
             {.path = "x", .change = ""});

@@ -85,7 +85,7 @@ program_sqlite() {
     need sqlite3 sqlite3
     need python3 python3
     for journal in wal delete truncate; do
-        say "journal $journal: writers together, a killed writer, a killed mount"
+        step "journal $journal: writers together, a killed writer, a killed mount"
         kvfs_open
         python3 "$here/kvfs_sqlite.py" "$mnt" $journal writers "$(scope 4 8)" "$(scope 40 400)" ||
             fail "writers"
@@ -105,7 +105,7 @@ program_sqlite() {
             done
             sleep 1
             kvfs_kill
-            # For SQLite a lock that fails with ENOTCONN is busy: it would ask on for an hour.
+            # For SQLite a lock that fails with ENOTCONN is busy: it would retry for an hour.
             kill -9 "$pids" 2>/dev/null
             wait "$pids" 2>/dev/null
             pids=
@@ -149,7 +149,7 @@ program_postgres() {
     balance="select (select sum(abalance) from pgbench_accounts) = (select sum(bbalance) from
         pgbench_branches) and (select sum(delta) from pgbench_history) = (select sum(tbalance) from
         pgbench_tellers)"
-    say "the server is stopped at once and recovers"
+    step "the server is stopped at once and recovers"
     pg "$bin/pgbench" -n -c 4 -T 60 >"$work/out2" 2>&1 &
     bench=$!
     sleep "$(scope 2 10)"
@@ -326,7 +326,7 @@ program_bonnie() {
     bonnie++ -f -u root -d "$mnt/b" -s "$(scope 32 1024)" -r "$(scope 16 512)" \
         -n "$(scope 2:8192:1:4 16:65536:1:32)" -q >"$work/out" 2>"$work/err" ||
         fail "bonnie++: $(tail -n 5 "$work/err")"
-    [ -s "$work/out" ] || fail "bonnie++ said nothing: $(tail -n 5 "$work/err")"
+    [ -s "$work/out" ] || fail "bonnie++ printed nothing: $(tail -n 5 "$work/err")"
     [ -z "$(ls -A "$mnt/b")" ] || fail "files are left"
     kvfs_close
 }
@@ -335,4 +335,4 @@ case ${1:-} in
 git | build | sqlite | postgres | tar | rsync | fio | dbench | stressng | bonnie) program_"$1" ;;
 *) sed -n '3,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
-say "$1: unmounted, and found in order"
+step "$1: unmounted, and found in order"

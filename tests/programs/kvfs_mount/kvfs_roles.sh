@@ -54,7 +54,7 @@ two() { # DIR OPTION...: mount, from DIR
         fail "cannot mount: $(tail -n 5 "$work/log")"
 }
 
-say "answers that cannot be: EIO, and the mount goes on"
+step "malformed responses: EIO, and the mount keeps working"
 timeout -s KILL 600 "$liar" "$work/ring" "$link" 2>"$work/liar" &
 guard=$!
 pids=$guard
@@ -72,15 +72,15 @@ until kvfs_mounted; do
     kill -0 $! 2>/dev/null && [ $((i += 1)) -le 600 ] || fail "no mount: $(cat "$work/log")"
     sleep 0.05
 done
-cat >"$work/ask.py" <<'END_PY'
+cat >"$work/call.py" <<'END_PY'
 import errno, fcntl, os, struct, sys
 
 mnt = sys.argv[1]
 
 
-def refused(what, ask):
+def refused(what, call):
     try:
-        r = ask()
+        r = call()
     except OSError as e:
         assert e.errno == errno.EIO, (what, e)
     else:
@@ -97,17 +97,17 @@ def write():
     os.write(fd, b"x" * 100)
 
 
-asks = {"code": lambda: os.stat(mnt + "/code"), "open": lambda: os.open(mnt + "/open", os.O_RDWR),
+calls = {"code": lambda: os.stat(mnt + "/code"), "open": lambda: os.open(mnt + "/open", os.O_RDWR),
         "lock": lock, "write": write}
 name = sys.argv[2]
 if name != "good":
-    refused(name, asks.get(name, lambda: os.listdir(mnt + "/" + name)))
+    refused(name, calls.get(name, lambda: os.listdir(mnt + "/" + name)))
 assert os.listdir(mnt + "/good") == ["a", "bb", "ccc"]
 END_PY
 for lie in good long over zero odd past head nul write open code lock; do
     : >"$work/log"
-    timeout -s KILL 60 python3 "$work/ask.py" "$mnt" $lie 2>"$work/asked" ||
-        fail "$lie: $(tail -n 2 "$work/asked" "$work/log")"
+    timeout -s KILL 60 python3 "$work/call.py" "$mnt" $lie 2>"$work/call.err" ||
+        fail "$lie: $(tail -n 2 "$work/call.err" "$work/log")"
     [ $lie = good ] || grep -q "protocol error\|malformed" "$work/log" || fail "$lie: no word of it"
 done
 fusermount3 -u "$mnt" || fail "cannot unmount"
@@ -115,7 +115,7 @@ ended "lies"
 kill -TERM $guard
 pids=
 
-say "bytes that were written and closed before a death are not synced without a word"
+step "the loss of bytes that were written and closed before a death is reported"
 "$KVFS_TOOL" mkfs --store "$spec" >>"$work/log" 2>&1 || fail "mkfs: $(cat "$work/log")"
 two / --store "$spec"
 cat >"$work/closed.py" <<'END_PY'
@@ -157,9 +157,9 @@ assert sync("closed") == errno.EIO, "closed"
 assert sync("closed") == 0 and sync("before") == 0
 END_PY
 timeout -s KILL 120 python3 "$work/closed.py" "$mnt" "$(of_ours 'role dpu')" \
-    2>"$work/asked" || fail "$(tail -n 2 "$work/asked")"
+    2>"$work/call.err" || fail "$(tail -n 2 "$work/call.err")"
 
-say "a supervisor that is killed, or gets SIGQUIT as from a terminal, leaves no folder"
+step "a supervisor that is killed, or gets SIGQUIT as from a terminal, leaves no folder"
 at=$(folder)
 [ -d "$at" ] || fail "no folder: $at"
 kill -KILL "$(of_ours supervisor)"
@@ -182,7 +182,7 @@ kill -TERM "$(cat "/proc/$guard/task/$guard/children")"
 wait $guard || fail "the file system's process ended with $?"
 [ -d "$work" ] && [ ! -e "$work/own" ] || fail "a user's socket, or its folder"
 
-say "the caller's folder is free, relative names hold when a role is started again"
+step "the caller's folder is free, relative names hold when a role is started again"
 mkdir "$work/here"
 two "$work/here" --store lmdb:../store
 for p in $(of_ours 'role dpu') $(of_ours 'role host') $(of_ours supervisor); do
@@ -195,4 +195,4 @@ kill -KILL "$dpu"
 fusermount3 -u "$mnt" || fail "cannot unmount"
 ended "a folder"
 "$KVFS_TOOL" fsck --store "$spec" >>"$work/log" 2>&1 || fail "fsck: $(tail -n 5 "$work/log")"
-say "all well"
+step "all well"

@@ -173,17 +173,17 @@ def is_stricter(ours, theirs):
 
 bad = count = 0
 os.umask(0)
-for who in CALLERS:
-    expected, got = run(sys.argv[2], who), run(sys.argv[1], who)
+for caller in CALLERS:
+    expected, got = run(sys.argv[2], caller), run(sys.argv[1], caller)
     for (op, mode, caps), want in expected.items():
         have = got[(op, mode, caps)]
         count += 1
         if have == want:
             continue
-        if stricter(op, who, mode, caps) and is_stricter(have, want):
+        if stricter(op, caller, mode, caps) and is_stricter(have, want):
             continue
         bad += 1
-        print("%s by %s, %o%s: %s, expected %s" % (op, who, mode, ", capabilities" if caps else "",
-                                                 have, want))
+        print("%s by %s, %o%s: %s, expected %s"
+              % (op, caller, mode, ", capabilities" if caps else "", have, want))
 assert bad == 0, "%d of %d differ" % (bad, count)
 print("%d cases as in %s" % (count, sys.argv[2]))

@@ -13,17 +13,17 @@ tried() { # PROGRAM: the copies of those that are installed are tried
 }
 for how in "" "--threads 2" "--two-process" "--two-process --cache-size 4M --cache-writeback" \
     "--exclusive --kernel-writeback"; do
-    say "mounted with '$how'"
+    step "mounted with '$how'"
     # shellcheck disable=SC2086
     if [ -z "$work" ]; then kvfs_open $how; else kvfs_again $how; fi
     for way in map mapped-only write old-empty; do
         timeout -s KILL 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" $way "$work/ready" \
-            2>"$work/said" &
+            2>"$work/workers.log" &
         writer=$!
         pids=$writer
         i=0
         until [ -e "$work/ready" ]; do
-            [ $((i += 1)) -le 400 ] || fail "$way: no writer: $(cat "$work/said")"
+            [ $((i += 1)) -le 400 ] || fail "$way: no writer: $(cat "$work/workers.log")"
             sleep 0.05
         done
         timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" same ||
@@ -37,16 +37,16 @@ for how in "" "--threads 2" "--two-process" "--two-process --cache-size 4M --cac
             cmp "$mnt/$way" "$work/copy" || fail "$how, $way: tar -S"
         fi
         rm "$work/ready"
-        wait $writer || fail "$way: the writer: $(cat "$work/said")"
+        wait $writer || fail "$way: the writer: $(cat "$work/workers.log")"
         pids=
         case $how in
         *--kernel-writeback*) ;; # the kernel has been notified once that it has to answer itself
         *)
             timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" holes ||
-                fail "$how, $way: nobody has it open, and there is no hole"
+                fail "$how, $way: no process has it open, and there is no hole"
             ;;
         esac
     done
     kvfs_close
 done
-say "all well"
+step "all well"

@@ -15,7 +15,7 @@ with urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=20) as f:
 PY
 }
 for how in "" "--spin 50" "--link nvmefs" "--cache-size 4M --cache-writeback"; do
-    say "two processes '$how'"
+    step "two processes '$how'"
     figures=127.0.0.1:$(python3 -c 'import socket
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
@@ -34,4 +34,4 @@ print(s.getsockname()[1])')
     esac
     kvfs_close
 done
-say "all well"
+step "all well"

@@ -88,28 +88,28 @@ def writers(path, journal, processes, count):
     db = make(path, journal)
     db.close()
     pids = []
-    for who in range(1, processes + 1):
+    for writer in range(1, processes + 1):
         pid = os.fork()
         if pid == 0:
             own = connect(path, journal)
             for i in range(count):
                 own.execute("begin immediate")
-                n = own.execute("select count(*) from t where who = ?", (who,)).fetchone()[0]
+                n = own.execute("select count(*) from t where who = ?", (writer,)).fetchone()[0]
                 if n != i:
-                    print(f"writer {who} sees {n} rows of its own, not {i}")
+                    print(f"writer {writer} sees {n} rows of its own, not {i}")
                     os._exit(1)
                 own.execute("insert into t (who, bytes) values (?, ?)",
-                            (who, bytes(random.randint(0, 9000))))
+                            (writer, bytes(random.randint(0, 9000))))
                 own.execute("commit")
             os._exit(0)
         pids.append(pid)
     if any([os.waitpid(p, 0)[1] for p in pids]):
         sys.exit("a writer failed")
     db = connect(path, journal)
-    for who in range(1, processes + 1):
-        n = db.execute("select count(*) from t where who = ?", (who,)).fetchone()[0]
+    for writer in range(1, processes + 1):
+        n = db.execute("select count(*) from t where who = ?", (writer,)).fetchone()[0]
         if n != count:
-            sys.exit(f"{n} rows of writer {who}, not {count}")
+            sys.exit(f"{n} rows of writer {writer}, not {count}")
     check(path, journal, "-")
 
 

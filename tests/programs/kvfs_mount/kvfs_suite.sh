@@ -23,4 +23,4 @@ while [ $((n -= 1)) -ge 0 ]; do
 done
 "$@" || fail "$1 ended with $?"
 kvfs_close
-say "unmounted, and found in order"
+step "unmounted, and found in order"

@@ -264,15 +264,15 @@ def twice(mount, log, found, done):
 
 
 def check(mount, notes):
-    asked, done, won, wanted, counted, tried = set(), set(), {}, set(), [], 0
-    for who, mark, words in notes_of(notes):
+    begun, done, won, wanted, counted, tried = set(), set(), {}, set(), [], 0
+    for worker, mark, words in notes_of(notes):
         if words[:1] == ["append"]:
             lines = ((words[1], words[2], str(i)) for i in range(int(words[3])))
-            (asked if mark == "?" else done).update(lines)
+            (begun if mark == "?" else done).update(lines)
         elif words[:1] == ["race"] and mark == "+":
             if words[1] in won:
-                sys.exit(f"{words[1]} was made by {won[words[1]]} and by {who}")
-            won[words[1]] = who
+                sys.exit(f"{words[1]} was made by {won[words[1]]} and by {worker}")
+            won[words[1]] = worker
         elif words[:1] == ["race"] and mark == "-":
             wanted.add(words[1])
         elif words[:1] == ["counter"]:
@@ -298,13 +298,13 @@ def check(mount, notes):
         sys.exit(twice(mount, log, found, done))
     if done - there:
         sys.exit(f"synced and lost: {sorted(done - there)[:5]}")
-    if there - asked:
-        sys.exit(f"nobody appended {sorted(there - asked)[:5]}")
-    for what, who in won.items():
+    if there - begun:
+        sys.exit(f"no worker appended {sorted(there - begun)[:5]}")
+    for what, worker in won.items():
         with open(f"{mount}/race/{what}", encoding="ascii") as f:
             text = f.read()
-        if text != who:
-            sys.exit(f"{what} was made by {who}, and says '{text}'")
+        if text != worker:
+            sys.exit(f"{what} was made by {worker}, but contains '{text}'")
     for what in wanted:
         os.stat(f"{mount}/race/{what}")
     with open(f"{mount}/counter", "rb") as f:

@@ -33,7 +33,7 @@ two_mount() { # the other mount
     for p in $(kvfs_pid); do
         ! tr '\0' '\n' <"/proc/$p/cmdline" | grep -qxF "$other" || victim=$p
     done
-    [ -n "$victim" ] || fail "nobody serves the other mount"
+    [ -n "$victim" ] || fail "no process serves the other mount"
 }
 two_gone() { # the other mount, and its process
     kill -9 "$victim" 2>/dev/null
@@ -41,7 +41,7 @@ two_gone() { # the other mount, and its process
     victim=
 }
 two_work() { # NAME MOUNT: in the background
-    python3 "$here/kvfs_two_mounts.py" work "$2" "$notes" "$1" 2 >>"$work/said" 2>&1 &
+    python3 "$here/kvfs_two_mounts.py" work "$2" "$notes" "$1" 2 >>"$work/workers.log" 2>&1 &
     workers="$workers $!"
 }
 two_hold() { # NAME: a process on the other mount has a lock
@@ -49,7 +49,7 @@ two_hold() { # NAME: a process on the other mount has a lock
     workers="$workers $!"
     i=0
     until [ -e "$notes/$1" ]; do
-        [ $((i += 1)) -le 600 ] || fail "nobody gets a lock"
+        [ $((i += 1)) -le 600 ] || fail "the lock is not granted"
         sleep 0.1
     done
 }
@@ -57,8 +57,8 @@ two_lock() { # WHEN
     timeout 120 python3 "$here/kvfs_two_mounts.py" lock "$first" ||
         fail "$1: the lock that the other mount had is not free after 120 s"
 }
-# two_goes_on TENTHS: the first mount's workers progress within so many tenths of a second.
-two_goes_on() {
+# two_progress TENTHS: the first mount's workers progress within so many tenths of a second.
+two_progress() {
     before=$(cat "$notes"/notes.a* | wc -l)
     i=0
     until [ "$(cat "$notes"/notes.a* | wc -l)" -gt $((before + 30)) ]; do
@@ -71,16 +71,16 @@ two_goes_on() {
 two_stop() {
     for _ in $(seq 50); do
         kill -STOP "$victim"
-        two_goes_on 30 && return
+        two_progress 30 && return
         kill -CONT "$victim"
         sleep 0.2
     done
-    fail "the first mount never goes on while the other one is stopped"
+    fail "the first mount never progresses while the other one is stopped"
 }
 two_ended() { # PID: workers on the other mount: they report that it is over, nothing else
     wait "$1"
     rc=$?
-    [ $rc = 3 ] || fail "workers on a mount that is over end with $rc: $(cat "$work/said")"
+    [ $rc = 3 ] || fail "workers on a mount that is over end with $rc: $(cat "$work/workers.log")"
 }
 
 round=0
@@ -95,18 +95,18 @@ while [ $((round += 1)) -le $rounds ]; do
     b=$!
     two_hold "held$round"
     sleep $load
-    say "round $round: one is stopped for longer than its lease"
+    step "round $round: one is stopped for longer than its lease"
     two_stop
     two_lock "stopped"
-    two_goes_on 600 || fail "the first mount does not go on while the other one is stopped"
+    two_progress 600 || fail "the first mount does not progress while the other one is stopped"
     kill -CONT "$victim"
     two_ended $b
-    timeout 60 touch "$other/late" 2>/dev/null && fail "who lost its session makes files"
-    [ ! -e "$first/late" ] || fail "who lost its session has made a file"
-    two_goes_on 600 || fail "the first mount does not go on after the other one does"
+    timeout 60 touch "$other/late" 2>/dev/null && fail "a mount that lost its session makes files"
+    [ ! -e "$first/late" ] || fail "a mount that lost its session has made a file"
+    two_progress 600 || fail "the first mount does not progress after the other one resumes"
     two_gone
 
-    say "round $round: one is killed"
+    step "round $round: one is killed"
     two_mount
     two_work "c$round." "$other"
     c=$!
@@ -114,12 +114,12 @@ while [ $((round += 1)) -le $rounds ]; do
     sleep $load
     kill -9 "$victim"
     two_lock "killed"
-    two_goes_on 600 || fail "the first mount does not go on after the other one is killed"
+    two_progress 600 || fail "the first mount does not progress after the other one is killed"
     two_ended $c
     two_gone
     touch "$notes/stop"
-    wait $a || fail "the first mount: $(cat "$work/said")"
+    wait $a || fail "the first mount: $(cat "$work/workers.log")"
     timeout 900 python3 "$here/kvfs_two_mounts.py" check "$first" "$notes" || fail "in round $round"
 done
 kvfs_close
-say "unmounted, and found in order"
+step "unmounted, and found in order"

@@ -254,8 +254,8 @@ static void world_close(void)
     free(world.call);
 }
 
-/* Ask, and answer with 0. @return the request's result; handles go in and out */
-static int64_t ask(enum snic_fsop_kind kind, uint64_t ino, uint64_t *handle)
+/* Send a request and respond with 0. @return the request's result; handles go in and out */
+static int64_t call(enum snic_fsop_kind kind, uint64_t ino, uint64_t *handle)
 {
     struct km_call *c = world.call;
     unsigned sent = world.sent, done = world.done;
@@ -289,8 +289,8 @@ static void die(void)
 static uint64_t written(uint64_t ino)
 {
     uint64_t h = 0;
-    assert_int_equal(ask(SNIC_FSOP_OPEN, ino, &h), 0);
-    assert_int_equal(ask(SNIC_FSOP_WRITE, ino, &h), 10);
+    assert_int_equal(call(SNIC_FSOP_OPEN, ino, &h), 0);
+    assert_int_equal(call(SNIC_FSOP_WRITE, ino, &h), 10);
     return h;
 }
 
@@ -300,12 +300,12 @@ static void test_kvfs_carriers_closed_then_death_is_reported_at_fsync(void **sta
     (void)state;
     world_open(&remote_carrier);
     uint64_t h = written(20), other = 0;
-    assert_int_equal(ask(SNIC_FSOP_RELEASE, 20, &h), 0);
+    assert_int_equal(call(SNIC_FSOP_RELEASE, 20, &h), 0);
     die();
-    assert_int_equal(ask(SNIC_FSOP_OPEN, 20, &other), 0);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 21, NULL), 0);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, &other), SNIC_EIO);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, &other), 0); /* once */
+    assert_int_equal(call(SNIC_FSOP_OPEN, 20, &other), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 21, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 20, &other), SNIC_EIO);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 20, &other), 0); /* once */
     world_close();
 }
 
@@ -315,19 +315,19 @@ static void test_kvfs_carriers_durable_then_death_is_no_loss(void **state)
     (void)state;
     world_open(&remote_carrier);
     uint64_t h = written(20);
-    assert_int_equal(ask(SNIC_FSOP_RELEASE, 20, &h), 0);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 21, NULL), 0); /* is for all */
+    assert_int_equal(call(SNIC_FSOP_RELEASE, 20, &h), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 21, NULL), 0); /* is for all */
     h = written(22);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 22, &h), 0);
-    assert_int_equal(ask(SNIC_FSOP_RELEASE, 22, &h), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 22, &h), 0);
+    assert_int_equal(call(SNIC_FSOP_RELEASE, 22, &h), 0);
     die();
     h = written(23);
-    assert_int_equal(ask(SNIC_FSOP_RELEASE, 23, &h), 0);
+    assert_int_equal(call(SNIC_FSOP_RELEASE, 23, &h), 0);
     world.now += KR_CHANGE_NS + 1;
     die();
     for (uint64_t ino = 20; ino <= 23; ino++)
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, ino, NULL), 0);
-    assert_int_equal(ask(SNIC_FSOP_SYNCFS, 1, NULL), 0);
+        assert_int_equal(call(SNIC_FSOP_FSYNC, ino, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_SYNCFS, 1, NULL), 0);
     world_close();
 }
 
@@ -336,38 +336,38 @@ static void test_kvfs_carriers_released_after_death_is_reported_at_fsync(void **
 {
     (void)state;
     world_open(&remote_carrier);
-    uint64_t h = written(20), given_up = written(21), told = written(22);
-    assert_int_equal(ask(SNIC_FSOP_FLUSH, 20, &h), 0);
+    uint64_t h = written(20), timed_out = written(21), flushed = written(22);
+    assert_int_equal(call(SNIC_FSOP_FLUSH, 20, &h), 0);
     die();
-    assert_int_equal(ask(SNIC_FSOP_RELEASE, 20, &h), 0);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, NULL), SNIC_EIO);
+    assert_int_equal(call(SNIC_FSOP_RELEASE, 20, &h), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 20, NULL), SNIC_EIO);
     world.m.remote->state = KR_DOWN; /* no answer for long */
     world.call->r.op.kind = SNIC_FSOP_RELEASE;
-    world.call->r.op.handle = given_up;
+    world.call->r.op.handle = timed_out;
     remote_end(world.call, SNIC_ETIMEDOUT);
     world.m.remote->state = KR_UP;
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 21, NULL), SNIC_EIO);
-    assert_int_equal(ask(SNIC_FSOP_FLUSH, 22, &told), SNIC_EIO);
-    assert_int_equal(ask(SNIC_FSOP_RELEASE, 22, &told), 0);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 22, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 21, NULL), SNIC_EIO);
+    assert_int_equal(call(SNIC_FSOP_FLUSH, 22, &flushed), SNIC_EIO);
+    assert_int_equal(call(SNIC_FSOP_RELEASE, 22, &flushed), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 22, NULL), 0);
     world_close();
 }
 
 /* What one death lost is not forgotten by other changes, an fsync() of theirs, or the next death.
  */
-static void test_kvfs_carriers_two_deaths_tell_both(void **state)
+static void test_kvfs_carriers_two_deaths_report_both(void **state)
 {
     (void)state;
     world_open(&remote_carrier);
-    assert_int_equal(ask(SNIC_FSOP_SETATTR, 20, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_SETATTR, 20, NULL), 0);
     die();
     for (uint64_t i = 0; i < KR_CHANGES * 2; i++)
-        assert_int_equal(ask(SNIC_FSOP_SETATTR, 21 + i, NULL), 0);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 21, NULL), 0);
+        assert_int_equal(call(SNIC_FSOP_SETATTR, 21 + i, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 21, NULL), 0);
     world.now += KR_CHANGE_NS * 2;
     die();
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, NULL), SNIC_EIO);
-    assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 20, NULL), SNIC_EIO);
+    assert_int_equal(call(SNIC_FSOP_FSYNC, 20, NULL), 0);
     world_close();
 }
 
@@ -381,24 +381,24 @@ static void test_kvfs_carriers_more_changes_than_recorded_all_reported(void **st
         world_open(&remote_carrier);
         uint64_t ring = KR_CHANGES + more - 1;
         for (uint64_t i = 0; i < ring; i++)
-            assert_int_equal(ask(SNIC_FSOP_SETATTR, 20 + i, NULL), 0);
+            assert_int_equal(call(SNIC_FSOP_SETATTR, 20 + i, NULL), 0);
         die();
         assert_int_equal(world.m.remote->overflows, ring > KR_CHANGES);
         for (uint64_t i = 0; i < ring; i++)
-            assert_int_equal(ask(SNIC_FSOP_FSYNC, 20 + i, NULL), SNIC_EIO);
+            assert_int_equal(call(SNIC_FSOP_FSYNC, 20 + i, NULL), SNIC_EIO);
         uint64_t other = 10, h = 0; /* not changed as far as the ring knows */
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, other, NULL), ring > KR_CHANGES ? SNIC_EIO : 0);
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, other, NULL), 0);
-        assert_int_equal(ask(SNIC_FSOP_OPEN, 21, &h), 0);
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, 21, &h), 0);
-        assert_int_equal(ask(SNIC_FSOP_SETATTR, 20 + ring, NULL), 0); /* made later */
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, 20 + ring, NULL), 0);
-        assert_int_equal(ask(SNIC_FSOP_SYNCFS, 1, NULL), SNIC_EIO);
-        assert_int_equal(ask(SNIC_FSOP_SYNCFS, 1, NULL), 0);
-        assert_int_equal(ask(SNIC_FSOP_SETATTR, 22, NULL), 0); /* the next death reports, too */
+        assert_int_equal(call(SNIC_FSOP_FSYNC, other, NULL), ring > KR_CHANGES ? SNIC_EIO : 0);
+        assert_int_equal(call(SNIC_FSOP_FSYNC, other, NULL), 0);
+        assert_int_equal(call(SNIC_FSOP_OPEN, 21, &h), 0);
+        assert_int_equal(call(SNIC_FSOP_FSYNC, 21, &h), 0);
+        assert_int_equal(call(SNIC_FSOP_SETATTR, 20 + ring, NULL), 0); /* made later */
+        assert_int_equal(call(SNIC_FSOP_FSYNC, 20 + ring, NULL), 0);
+        assert_int_equal(call(SNIC_FSOP_SYNCFS, 1, NULL), SNIC_EIO);
+        assert_int_equal(call(SNIC_FSOP_SYNCFS, 1, NULL), 0);
+        assert_int_equal(call(SNIC_FSOP_SETATTR, 22, NULL), 0); /* the next death reports, too */
         die();
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, 22, NULL), SNIC_EIO);
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, 22, NULL), 0);
+        assert_int_equal(call(SNIC_FSOP_FSYNC, 22, NULL), SNIC_EIO);
+        assert_int_equal(call(SNIC_FSOP_FSYNC, 22, NULL), 0);
         world_close();
     }
 }
@@ -410,17 +410,17 @@ static void test_kvfs_carriers_what_left_the_ring_durable_is_no_loss(void **stat
     for (int old = 0; old < 2; old++) {
         world_open(&remote_carrier);
         for (uint64_t i = 0; i < KR_CHANGES; i++)
-            assert_int_equal(ask(SNIC_FSOP_SETATTR, 20 + i, NULL), 0);
+            assert_int_equal(call(SNIC_FSOP_SETATTR, 20 + i, NULL), 0);
         if (old)
             world.now += KR_CHANGE_NS + 1;
         else
-            assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, NULL), 0);
+            assert_int_equal(call(SNIC_FSOP_FSYNC, 20, NULL), 0);
         for (uint64_t i = 0; i < KR_CHANGES; i++)
-            assert_int_equal(ask(SNIC_FSOP_SETATTR, 20 + KR_CHANGES + i, NULL), 0);
+            assert_int_equal(call(SNIC_FSOP_SETATTR, 20 + KR_CHANGES + i, NULL), 0);
         die();
         assert_int_equal(world.m.remote->overflows, 0);
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, NULL), 0);
-        assert_int_equal(ask(SNIC_FSOP_FSYNC, 20 + KR_CHANGES, NULL), SNIC_EIO);
+        assert_int_equal(call(SNIC_FSOP_FSYNC, 20, NULL), 0);
+        assert_int_equal(call(SNIC_FSOP_FSYNC, 20 + KR_CHANGES, NULL), SNIC_EIO);
         world_close();
     }
 }
@@ -429,13 +429,13 @@ static void test_kvfs_carriers_syncfs_after_loss_reported_once(void **state)
 {
     (void)state;
     world_open(&remote_carrier);
-    assert_int_equal(ask(SNIC_FSOP_SETATTR, 20, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_SETATTR, 20, NULL), 0);
     die();
-    assert_int_equal(ask(SNIC_FSOP_SYNCFS, 1, NULL), SNIC_EIO);
-    assert_int_equal(ask(SNIC_FSOP_SYNCFS, 1, NULL), 0);
+    assert_int_equal(call(SNIC_FSOP_SYNCFS, 1, NULL), SNIC_EIO);
+    assert_int_equal(call(SNIC_FSOP_SYNCFS, 1, NULL), 0);
     (void)written(21);
     die();
-    assert_int_equal(ask(SNIC_FSOP_SYNCFS, 1, NULL), SNIC_EIO);
+    assert_int_equal(call(SNIC_FSOP_SYNCFS, 1, NULL), SNIC_EIO);
     world_close();
 }
 
@@ -445,7 +445,7 @@ static void test_kvfs_carriers_refused_by_the_link_ends(void **state)
     (void)state;
     world_open(&remote_carrier);
     world.refuse = SNIC_E2BIG;
-    assert_int_equal(ask(SNIC_FSOP_SETXATTR, 20, NULL), SNIC_E2BIG);
+    assert_int_equal(call(SNIC_FSOP_SETXATTR, 20, NULL), SNIC_E2BIG);
     assert_int_equal(world.sent, 0);
     assert_true(world.m.remote->first == NULL && world.m.remote->free_count == 1);
     world.refuse = SNIC_EAGAIN;
@@ -633,7 +633,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_carriers_closed_then_death_is_reported_at_fsync),
         cmocka_unit_test(test_kvfs_carriers_durable_then_death_is_no_loss),
         cmocka_unit_test(test_kvfs_carriers_released_after_death_is_reported_at_fsync),
-        cmocka_unit_test(test_kvfs_carriers_two_deaths_tell_both),
+        cmocka_unit_test(test_kvfs_carriers_two_deaths_report_both),
         cmocka_unit_test(test_kvfs_carriers_more_changes_than_recorded_all_reported),
         cmocka_unit_test(test_kvfs_carriers_what_left_the_ring_durable_is_no_loss),
         cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_reported_once),
