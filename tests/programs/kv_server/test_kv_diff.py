@@ -414,7 +414,7 @@ def protocol(ours, theirs, rng):
                 except (Closed, OSError):
                     pass
                 answers.append(got)
-        assert answers[0] == answers[1], "input %r: %r, redis says %r" % (
+        assert answers[0] == answers[1], "input %r: %r, redis replies %r" % (
             data[:60], answers[0][:200], answers[1][:200])
 
 

@@ -16,9 +16,9 @@ MIB = 1 << 20
 SANITIZED = os.environ.get("SNIC_SANITIZED", "") != ""
 
 
-def until(what, node, says):
+def until(what, node, holds):
     end = time.monotonic() + WAIT
-    while not says():
+    while not holds():
         assert time.monotonic() < end, "%s\n%s" % (what, node.log())
         time.sleep(0.05)
 

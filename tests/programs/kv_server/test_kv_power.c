@@ -3,7 +3,7 @@
  * The key-value server's store and engine on a file service on a simulated disk, and the power
  * cut again and again: clients send real messages, the power goes before or in the middle of a
  * random device operation, an arbitrary part of what was not synced survives, and every key is
- * compared with what was promised. The same image lives on through many cuts. Then the promises
+ * compared with what was promised. The same image is used through many cuts. Then the promises
  * below are forgotten one at a time, and the comparison has to notice.
  */
 #include "kv_files_direct.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define DISK_BYTES (6u << 20)
-#define LIFE_TURNS 4000u
+#define RUN_TURNS 4000u
 #define TEETH_CUTS 10000u
 #define INTERVAL_MS 20u
 #define GRACE_NS                                                                                   \
@@ -193,7 +193,7 @@ static void power_work(struct power *p)
 {
     uint32_t busy = 1 + (uint32_t)snic_rng_below(&p->rng, 6);
 
-    for (uint32_t i = 0; i < LIFE_TURNS && !power_dead(p) && p->model.why[0] == 0; i++) {
+    for (uint32_t i = 0; i < RUN_TURNS && !power_dead(p) && p->model.why[0] == 0; i++) {
         static const uint32_t waits[] = {0, 0, 20000, 100000, 100000, 1000000, 3000000};
         uint32_t n = (uint32_t)snic_rng_below(&p->rng, busy + 1);
 
@@ -239,7 +239,7 @@ static void power_run_engine(struct power *p)
     kvm_cut(&p->model, cut_ns, synced);
 }
 
-static void power_life(struct power *p)
+static void power_run(struct power *p)
 {
     struct snic_io *io;
     int rc;
@@ -268,14 +268,14 @@ static void power_life(struct power *p)
     snic_disk_faults_clear(p->disk);
 }
 
-/* Up to @p lives runs on one disk. 1 when all promises were kept. */
-static int power_disk_lives(struct power *p, uint64_t lives, uint64_t *life)
+/* Up to @p runs runs on one disk. 1 when all promises were kept. */
+static int power_disk_runs(struct power *p, uint64_t runs, uint64_t *run)
 {
     int fine;
 
     power_disk(p);
-    for (*life = 0; *life < lives && p->model.why[0] == 0; ++*life)
-        power_life(p);
+    for (*run = 0; *run < runs && p->model.why[0] == 0; ++*run)
+        power_run(p);
     fine = p->model.why[0] == 0;
     snic_disk_close(p->disk);
     return fine;
@@ -307,14 +307,14 @@ static void power_holds(enum kv_sync sync, uint64_t cuts)
     uint64_t answered = 0;
     uint64_t refused = 0;
     uint64_t read = 0;
-    uint64_t life;
+    uint64_t run;
 
     power_start(&power, sync, sync);
     for (uint64_t disk = 0; power.cuts < cuts; disk++) {
         power.setting = &settings[disk % SNIC_COUNTOF(settings)];
-        if (!power_disk_lives(&power, 25, &life))
+        if (!power_disk_runs(&power, 25, &run))
             fail_msg("seed %" PRIu64 ", disk %" PRIu64 ", cut %" PRIu64 ": %s", support_seed(),
-                     disk, life, power.model.why);
+                     disk, run, power.model.why);
         answered += power.model.answered;
         refused += power.model.refused;
         read += power.model.read;
@@ -359,13 +359,13 @@ static uint64_t power_noticed(enum kv_sync sync, enum kv_forget forget, uint32_t
                               uint64_t enough)
 {
     uint64_t noticed = 0;
-    uint64_t life;
+    uint64_t run;
 
     power_start(&power, sync, 100 + forget);
     power.setting = &settings[setting];
     power.forget = forget;
     while (power.cuts < TEETH_CUTS && noticed < enough)
-        noticed += !power_disk_lives(&power, 25, &life);
+        noticed += !power_disk_runs(&power, 25, &run);
     print_message("forgotten %u: noticed %" PRIu64 " times in %" PRIu64 " cuts, last: %s\n",
                   (unsigned)forget, noticed, power.cuts, power.model.why);
     power_end(&power);

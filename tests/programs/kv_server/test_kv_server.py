@@ -539,7 +539,7 @@ def test_hangup(ctx):
             equal(c.cmd("GET", "k"), b"v")
             for pid in node.pids():
                 os.kill(pid, signal.SIGHUP)
-        equal(node.wait(), 0, "exit status, all of them told")
+        equal(node.wait(), 0, "exit status, SIGHUP to all processes")
 
 
 def run_once(ctx, node, *extra):
@@ -559,10 +559,10 @@ def test_start_errors(ctx):
     for line in out.splitlines():
         assert len(line) <= 100 or line.startswith("Usage:"), line
 
-    def fails(says, *extra, at=node):
+    def fails(message, *extra, at=node):
         code, _, err = run_once(ctx, at, *extra)
         assert code != 0, "%r exited with 0" % (extra,)
-        is_in(says, err)
+        is_in(message, err)
         assert "  error:" not in err and "no such file, directory" not in err, err
         assert len(err.splitlines()) <= 8, err
     fails("--nonsense", "--nonsense")
@@ -607,7 +607,7 @@ def test_start_errors(ctx):
                     f.write(data)
                 fails("it is left as it is", "--file", path, at=spoilt)
                 with open(path, "rb") as f:
-                    assert f.read() == data, "somebody's file was changed"
+                    assert f.read() == data, "a file of another program was changed"
             spoilt.start()
             equal(spoilt.stop(), 0)
             path = os.path.join(spoilt.directory, "img")
@@ -847,7 +847,7 @@ def test_less_than_before(ctx):
         node.destroy()
 
 
-def stranger(path):
+def fake_host(path):
     """A process that is no host takes the place of one: the socket of its link."""
     hello = struct.pack("<IHHIIQQQQ", 0x616d4453, 1, 1, 0, 0, 0, 0, 0, 0)
     end = time.monotonic() + WAIT
@@ -876,14 +876,14 @@ def test_strange_hosts(ctx):
             host = node.role_pid("host")
             os.kill(node.process.pid, 19)  # no new host yet
             os.kill(host, 9)
-            s = stranger(os.path.join(node.directory, "img.sock"))
+            s = fake_host(os.path.join(node.directory, "img.sock"))
             if behave == "close":
                 s.close()
             elif behave == "nonsense":
                 s.send(b"nonsense")
             os.kill(node.process.pid, 18)
             wait_role(node, "host", host)
-            node.wait_ready()  # this process, the stranger's, lives on
+            node.wait_ready()  # this process, which is the fake host, stays
             with node.conn() as c:
                 equal(c.cmd("GET", "k"), b"v", behave)
             s.close()

@@ -94,7 +94,7 @@ a HELLO 3|a GET none|a SET k v|a GET k|a MGET k none|a CONFIG GET maxmemory-poli
 a MULTI|a GET none|a EXEC|a WATCH k|b SET k w|a MULTI|a EXEC
 a HELLO 2|a GET none|a HELLO 4|a HELLO x|a HELLO 3 SETNAME me|a CLIENT GETNAME
 a HELLO 3 FOO|a HELLO 3 SETNAME|a HELLO 3 AUTH a|a RESET|a CLIENT GETNAME|a GET none
-a HELLO 3 AUTH default anything|a HELLO 3 AUTH nobody x|a AUTH x|a AUTH default x|a AUTH a b c
+a HELLO 3 AUTH default anything|a HELLO 3 AUTH unknown x|a AUTH x|a AUTH default x|a AUTH a b c
 a LCS k k IDX|a CLIENT TRACKINGINFO|a CLIENT GETREDIR
 """,
     "reply": """

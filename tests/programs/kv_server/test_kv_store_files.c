@@ -133,16 +133,16 @@ static void mem_cut(void)
         if (kst.image.files[i].data != NULL)
             memcpy(kst.image.files[i].data, kst.image.files[i].durable, kst.image.files[i].size);
     for (uint32_t k = 0; k < KEYS; k++) {
-        uint32_t n = kst.keys[k].given;
+        uint32_t n = kst.keys[k].newest;
 
-        kst.given[k] = n;
+        kst.newest[k] = n;
         while (n > 0 && kst.keys[k].versions[n].end > kst.durable)
             n--;
         kst.acked[k] = n;
     }
     /* At most the newest exchange is not durable: kst_swap() waits for the one before. */
     kst.swaps_acked = kst.swaps - (kst.swaps > 0 && kst.swap_end > kst.durable);
-    kst.swaps_given = kst.swaps;
+    kst.swaps_issued = kst.swaps;
     kst.cut = 1;
 }
 

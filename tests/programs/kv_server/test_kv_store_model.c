@@ -111,9 +111,9 @@ static void model_add(uint32_t k, uint64_t end, int present, uint32_t size, uint
 {
     struct model_key *m = &kst.keys[k];
 
-    assert_true(m->given + 1 < HISTORY);
-    m->given++;
-    m->versions[m->given] = (struct version){end, expire_ms, size, present};
+    assert_true(m->newest + 1 < HISTORY);
+    m->newest++;
+    m->versions[m->newest] = (struct version){end, expire_ms, size, present};
 }
 
 /* The result of a write that was not taken; runs the loop where waiting helps. 1: again. */
@@ -182,7 +182,7 @@ int kst_set(uint32_t k)
     uint64_t end;
     int r;
 
-    fill_value(value, k, kst.keys[k].given + 1, size);
+    fill_value(value, k, kst.keys[k].newest + 1, size);
     do
         r = kv_store_set(kst.store, kst_database(k), key, n, value, size, expire, &end);
     while (r != 0 && kst_refused(r));
@@ -285,9 +285,9 @@ void kst_check_key(uint32_t k)
     int found = get(k, &g);
 
     /* It may have expired while it was read. */
-    if (!agrees(k, kst.keys[k].given, found, &g) &&
-        kst.keys[k].versions[kst.keys[k].given].expire_ms == 0)
-        fail_msg("key %u is not what it was given last (%u)", k, kst.keys[k].given);
+    if (!agrees(k, kst.keys[k].newest, found, &g) &&
+        kst.keys[k].versions[kst.keys[k].newest].expire_ms == 0)
+        fail_msg("key %u is not its newest version (%u)", k, kst.keys[k].newest);
 }
 
 void kst_check_all(void)
@@ -297,7 +297,7 @@ void kst_check_all(void)
     assert_int_equal(kv_store_check(kst.store), 0);
 }
 
-/* After a cut: a version from the acknowledged one to the newest given. */
+/* After a cut: a version from the acknowledged one to the newest one. */
 void kst_check_survivors(void)
 {
     static struct got g;
@@ -310,12 +310,12 @@ void kst_check_survivors(void)
     kst.swaps = kst.swaps_acked;
     if (marked >= 0 && kst.swaps % 2 != (uint32_t)marked)
         kst.swaps++; /* the one that was not acknowledged */
-    assert_true(kst.swaps <= kst.swaps_given);
+    assert_true(kst.swaps <= kst.swaps_issued);
     for (uint32_t k = 0; k < KEYS; k++) {
         char key[64];
         uint32_t n = key_name(k, key);
         int found = get(k, &g);
-        uint32_t v = kst.given[k] + 1;
+        uint32_t v = kst.newest[k] + 1;
 
         /* L7: what was written behind an exchange is not there without it. */
         assert_null(kv_store_find(kst.store, 1 - kst_database(k), key, n));
@@ -324,7 +324,7 @@ void kst_check_survivors(void)
         if (v == kst.acked[k] && kst.keys[k].versions[kst.acked[k]].expire_ms == 0)
             fail_msg("operation %llu, key %u: %s, none of versions %u to %u",
                      (unsigned long long)kst.cut_at, k, found ? "found" : "absent", kst.acked[k],
-                     kst.given[k]);
+                     kst.newest[k]);
         /* The model continues from the actual state. */
         memset(&kst.keys[k].versions[1], 0, sizeof(struct version));
         if (v > kst.acked[k] && v - 1 > 0)

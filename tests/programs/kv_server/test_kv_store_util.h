@@ -50,7 +50,7 @@ struct version {
 
 struct model_key {
     struct version versions[HISTORY];
-    uint32_t given; /* newest number; 0: absent */
+    uint32_t newest; /* number of the version; 0: absent */
 };
 
 struct kst {
@@ -63,11 +63,11 @@ struct kst {
     struct mem_op *ops;
     struct model_key keys[KEYS];
     uint32_t acked[KEYS]; /* when power was cut */
-    uint32_t given[KEYS];
-    uint32_t swaps;       /* exchanges of the two databases: key k is in (k + swaps) % 2 */
-    uint64_t swap_end;    /* of the newest                                               */
-    uint32_t swaps_given; /* likewise                                                    */
-    uint32_t swaps_acked; /* when power was cut                                          */
+    uint32_t newest[KEYS];
+    uint32_t swaps;        /* exchanges of the two databases: key k is in (k + swaps) % 2 */
+    uint64_t swap_end;     /* of the newest                                               */
+    uint32_t swaps_issued; /* likewise                                                    */
+    uint32_t swaps_acked;  /* when power was cut                                          */
     uint64_t operations;
     uint64_t cut_at; /* operation at which power is cut, 0: never */
     int cut;
@@ -118,7 +118,7 @@ int kst_refused(int r);
 /* The key holds its last written value. */
 void kst_check_key(uint32_t k);
 void kst_check_all(void);
-/* After a cut: a version from the acknowledged one to the newest given. */
+/* After a cut: a version from the acknowledged one to the newest one. */
 void kst_check_survivors(void);
 
 #endif /* SNIC_TESTS_TEST_KV_STORE_UTIL_H */

@@ -79,11 +79,11 @@ def test_options(binary, mode):
     """Each mistake is named, before anything is opened."""
     node = Server(binary, mode)
 
-    def fails(says, *extra):
+    def fails(message, *extra):
         r = subprocess.run(node.args(extra), capture_output=True, text=True, timeout=WAIT,
                            check=False)
         assert r.returncode != 0, extra
-        assert says in r.stderr, "%r: %s" % (extra, r.stderr)
+        assert message in r.stderr, "%r: %s" % (extra, r.stderr)
         assert not os.path.exists(os.path.join(node.directory, "img")), extra
     on = ("--qos", "gimbal")
     by_client = on + ("--tenant-by", "client")

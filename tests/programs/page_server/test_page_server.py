@@ -457,8 +457,8 @@ def test_page_server_paused_clients_others_offloaded(make):
     page = free_port()
     n = make("--metrics", "127.0.0.1:%d" % page).start()
     n.load("fill")
-    gets, asked = 200, 300
-    wanted = [request(GET, page=i % PAGES, number=i) for i in range(asked)]
+    gets, sent = 200, 300
+    wanted = [request(GET, page=i % PAGES, number=i) for i in range(sent)]
     with Client(n.port) as c:
         for i in range(PAGES):  # all are replayed, and known to the DPU
             assert c.ask(GET, page=i)[1] == OK
@@ -478,7 +478,7 @@ def test_page_server_paused_clients_others_offloaded(make):
             offloaded = metric(page, "offloaded") - before
             assert offloaded >= gets * 95 // 100, offloaded
         for p in paused:
-            assert sorted(p.reply()[0] for _ in range(asked)) == list(range(asked))
+            assert sorted(p.reply()[0] for _ in range(sent)) == list(range(sent))
             p.__exit__(None, None, None)
     n.stop()
 
@@ -491,16 +491,16 @@ def test_page_server_more_clients_than_conns_refused_counted(make):
     def refused():
         return metric(page, "connections_refused")
 
-    def ask(c):
+    def stat(c):
         try:
             return c.ask(STAT)[1]
         except (OSError, Closed):
             return None
 
-    def ask_once():
+    def stat_once():
         try:
             with Client(n.port) as c:
-                return ask(c)
+                return stat(c)
         except OSError:
             return None
 
@@ -511,16 +511,16 @@ def test_page_server_more_clients_than_conns_refused_counted(make):
             c = Client(n.port)
         except OSError:
             continue
-        if ask(c) == OK:
+        if stat(c) == OK:
             ours.append(c)
         assert time.monotonic() < end, n.log()
     before = refused()
     for _ in range(36):
-        assert ask_once() in (None, BUSY)
+        assert stat_once() in (None, BUSY)
     assert refused() - before == 36
-    assert [ask(c) for c in ours] == [OK] * 4
+    assert [stat(c) for c in ours] == [OK] * 4
     ours.pop().__exit__(None, None, None)
-    while ask_once() != OK:
+    while stat_once() != OK:
         assert time.monotonic() < end, n.log()
     for c in ours:
         c.__exit__(None, None, None)
