@@ -31,7 +31,7 @@ static void test_io_mem_power_cut_keeps_flushed_loses_rest(void **state)
 }
 
 /* The handle that was open dies with the power and reports it; the next one works. */
-static void test_io_mem_power_cut_handle_dead_next_one_lives(void **state)
+static void test_io_mem_power_cut_handle_dead_next_one_works(void **state)
 {
     struct rig g = rig_open();
     struct call c;
@@ -364,7 +364,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_io_mem_power_cut_keeps_flushed_loses_rest),
-        cmocka_unit_test(test_io_mem_power_cut_handle_dead_next_one_lives),
+        cmocka_unit_test(test_io_mem_power_cut_handle_dead_next_one_works),
         cmocka_unit_test(test_io_mem_power_cut_reported_to_waiting),
         cmocka_unit_test(test_io_mem_power_cut_keeps_exactly_the_listed),
         cmocka_unit_test(test_io_mem_power_cut_subsets_vary_with_seed_and_repeat),

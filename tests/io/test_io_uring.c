@@ -69,7 +69,7 @@ static struct call call_run(struct snic_io *io, enum snic_io_op op, uint64_t off
 /* ---- Refusals ---- */
 
 /* Start-up errors must name what is wrong, with the kernel's own number beside. */
-static void test_io_uring_open_refused_says_why(void **state)
+static void test_io_uring_open_refused_reports_why(void **state)
 {
     struct snic_loop *l = open_loop(0), *sim = NULL;
     struct snic_world *w = NULL;
@@ -463,7 +463,7 @@ static void test_io_uring_deeper_than_the_ring_all_complete(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_io_uring_open_refused_says_why),
+        cmocka_unit_test(test_io_uring_open_refused_reports_why),
         cmocka_unit_test(test_io_uring_file_of_another_user_access_refused),
         cmocka_unit_test(test_io_uring_locked_second_open_busy_until_close),
         cmocka_unit_test(test_io_uring_create_brings_file_to_size),

@@ -69,7 +69,7 @@ static void check_other(void)
     mdb_env_close(env);
 }
 
-static void check_ask(char c)
+static void check_command(char c)
 {
     KVL_EQUAL(write(check.to[1], &c, 1), 1);
     KVL_EQUAL(read(check.from[0], &c, 1), 1);
@@ -92,7 +92,7 @@ static void check_begin(void)
     }
     (void)close(check.to[0]);
     (void)close(check.from[1]);
-    check_ask('o'); /* it has opened it */
+    check_command('o'); /* it has opened it */
 }
 
 static void check_end(void)
@@ -113,7 +113,7 @@ ssize_t pread(int fd, void *out, size_t size, off_t at)
     if (check.commits > 0 && at == CHECK_META && fstat(fd, &st) == 0 &&
         stat(check.data, &data) == 0 && st.st_ino == data.st_ino) {
         check.commits--;
-        check_ask('c');
+        check_command('c');
     }
     return syscall(SYS_pread64, fd, out, size, at);
 }
@@ -211,13 +211,13 @@ static void test_kv_lmdb_check_write_lock_held_times_out(void **state)
     assert_int_equal(check_open(&k, 100000000, text), 0);
     assert_int_equal(kvl_put(&k, 1, 1, 1, SNIC_KVOP_DURABLE), 0);
     for (uint64_t i = 0; i < 2; i++) {
-        check_ask('b');
+        check_command('b');
         for (uint64_t n = 0; n < 1 + 9 * i; n++) {
             int64_t r = kvl_put(&k, 1, 2 + n, 2, SNIC_KVOP_DURABLE);
             if (r != SNIC_ETIMEDOUT && r != SNIC_EUNKNOWN)
                 assert_int_equal(r, SNIC_ETIMEDOUT);
         }
-        check_ask('e');
+        check_command('e');
         assert_int_equal(kvl_put(&k, 1, 50 + i, 3, SNIC_KVOP_DURABLE), 0);
         assert_int_equal(kvl_get(&k, 1, 1, 0), 1);
         assert_int_equal(kvl_get(&k, 1, 50 + i, 0), 3);

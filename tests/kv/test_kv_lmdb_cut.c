@@ -128,7 +128,7 @@ static const uint32_t cut_flags[] = {SNIC_KV_OPEN_READONLY, 0};
 
 /* Opening a store that was cut fails with the sizes, before anything is read; that what
  * is missing was free is no fault. */
-static void test_kv_lmdb_cut_data_is_told_with_its_size(void **state)
+static void test_kv_lmdb_cut_data_is_reported_with_its_size(void **state)
 {
     struct cut t;
     struct snic_rng rng;
@@ -320,7 +320,7 @@ static void test_kv_lmdb_cut_objects_are_damaged_not_a_signal(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kv_lmdb_cut_data_is_told_with_its_size),
+        cmocka_unit_test(test_kv_lmdb_cut_data_is_reported_with_its_size),
         cmocka_unit_test(test_kv_lmdb_cut_meta_of_other_bytes_is_no_signal),
         cmocka_unit_test(test_kv_lmdb_cut_page_of_other_bytes_is_no_signal),
         cmocka_unit_test(test_kv_lmdb_cut_objects_are_damaged_not_a_signal),

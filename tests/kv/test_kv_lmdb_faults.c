@@ -203,7 +203,7 @@ static int faults_damage(const struct faults *f, const char *file, const void *w
     return found;
 }
 
-static void test_kv_lmdb_faults_damaged_bytes_are_told(void **state)
+static void test_kv_lmdb_faults_damaged_bytes_are_reported(void **state)
 {
     struct faults f;
     unsigned char b[2 * KVL_BLOCK];
@@ -453,10 +453,10 @@ static void test_kv_lmdb_faults_full_of_objects_and_back(void **state)
                          FAULTS_STEP);
     assert_int_equal(kvl_sync(&k), 0);
     for (uint64_t round = 0; round < 4; round++) {
-        uint64_t said = faults_free(&k);
+        uint64_t free_bytes = faults_free(&k);
         uint64_t got = faults_fill(&k, 3);
         assert_true(got > 40ULL * MIB);
-        assert_true(got <= said && said - got <= MIB);
+        assert_true(got <= free_bytes && free_bytes - got <= MIB);
         assert_true(faults_free(&k) < FAULTS_STEP);
         for (uint64_t i = 0; i < 40; i++) {
             uint64_t at = (i * 100000 + round) % (4ULL * MIB - 8192);
@@ -642,7 +642,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_faults_full_disk_loses_nothing),
         cmocka_unit_test(test_kv_lmdb_faults_full_disk_close_ends),
         cmocka_unit_test(test_kv_lmdb_faults_object_errors_are_of_their_operation),
-        cmocka_unit_test(test_kv_lmdb_faults_damaged_bytes_are_told),
+        cmocka_unit_test(test_kv_lmdb_faults_damaged_bytes_are_reported),
         cmocka_unit_test(test_kv_lmdb_faults_what_is_no_store_is_refused),
         cmocka_unit_test(test_kv_lmdb_faults_wrong_option_einval),
         cmocka_unit_test(test_kv_lmdb_faults_foreign_objects_is_left_alone),

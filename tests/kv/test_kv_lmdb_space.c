@@ -135,11 +135,11 @@ static void space_other(void *ctx)
  * taking space does not sum, and a caller that often asks gets one sum for a while. */
 static void test_kv_lmdb_space_is_summed_once_in_a_while(void **state)
 {
-    enum { MIB = 1 << 20, SEGMENTS = 4, ASKED = 3 };
+    enum { MIB = 1 << 20, SEGMENTS = 4, REQUESTS = 3 };
     struct space s;
     struct kvl k;
-    struct kvl_call c[ASKED];
-    struct snic_kv_req *reqs[ASKED];
+    struct kvl_call c[REQUESTS];
+    struct snic_kv_req *reqs[REQUESTS];
     (void)state;
     kvl_path(s.path, sizeof(s.path));
     void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -157,14 +157,14 @@ static void test_kv_lmdb_space_is_summed_once_in_a_while(void **state)
     assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_ZERO, 0, 2, 0, 2ULL * MIB, NULL), 0);
     assert_int_equal(space_reads, 0);
     memset(c, 0, sizeof(c));
-    for (uint32_t i = 0; i < ASKED; i++) {
+    for (uint32_t i = 0; i < REQUESTS; i++) {
         c[i].op.kind = SNIC_KVOP_SPACE;
         c[i].req.op = &c[i].op;
         c[i].req.done = kvl_done;
         reqs[i] = &c[i].req;
     }
-    assert_int_equal(snic_kv_submit(k.kv, reqs, ASKED), ASKED);
-    for (uint32_t i = 0; i < ASKED; i++) {
+    assert_int_equal(snic_kv_submit(k.kv, reqs, REQUESTS), REQUESTS);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
         assert_int_equal(kvl_end(&k, &c[i]), 0);
         assert_int_equal(c[i].op.space_free, c[0].op.space_free);
     }

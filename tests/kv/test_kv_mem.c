@@ -436,7 +436,7 @@ static void test_kv_mem_crash_kills_handles(void **state)
 /* ---- Space, damage, options ---- */
 
 /* A full store must still remove things, and list its contents. */
-static void test_kv_mem_full_store_says_no_space(void **state)
+static void test_kv_mem_full_store_reports_no_space(void **state)
 {
     (void)state;
     struct snic_kvmem *m = medium(64 * BLOCK, 0);
@@ -570,7 +570,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_mem_cancel_ends_a_delay),
         cmocka_unit_test(test_kv_mem_time_out_leaves_nothing),
         cmocka_unit_test(test_kv_mem_crash_kills_handles),
-        cmocka_unit_test(test_kv_mem_full_store_says_no_space),
+        cmocka_unit_test(test_kv_mem_full_store_reports_no_space),
         cmocka_unit_test(test_kv_mem_damage_is_found),
         cmocka_unit_test(test_kv_mem_clone_is_apart),
         cmocka_unit_test(test_kv_mem_bad_options_refused),

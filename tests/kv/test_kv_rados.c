@@ -104,7 +104,7 @@ static uint64_t cost_object(struct conformance_kv *c, uint32_t kind, uint64_t ob
 }
 
 /* A file system on a network is as fast as its operations are few. */
-static void test_kv_rados_operations_cost_what_is_said(void **state)
+static void test_kv_rados_operations_cost_as_documented(void **state)
 {
     static const struct conformance_kv_backend none;
     struct conformance_kv c = {.kv = NULL};
@@ -559,7 +559,7 @@ static int rados_is_built_in(void)
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[128] = {
-        cmocka_unit_test(test_kv_rados_operations_cost_what_is_said),
+        cmocka_unit_test(test_kv_rados_operations_cost_as_documented),
         cmocka_unit_test(test_kv_rados_old_knowledge_does_no_harm),
         cmocka_unit_test(test_kv_rados_truncation_spares_later_writes),
         cmocka_unit_test(test_kv_rados_bad_options_refused),

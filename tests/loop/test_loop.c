@@ -140,7 +140,7 @@ static void test_loop_timer_rearmed_in_the_past_fires_once_per_iteration(void **
 }
 
 /* Sleeping shorter than asked for would be busy waiting; once(0) must not sleep. */
-static void test_loop_idle_once_waits_as_told(void **state)
+static void test_loop_idle_once_waits_as_requested(void **state)
 {
     struct snic_loop *l;
     (void)state;
@@ -276,8 +276,8 @@ static void test_loop_task_in_its_turn_leaves_or_returns(void **state)
 struct looker {
     struct snic_loop_poller poller;
     struct snic_loop *loop;
-    int say_awake, say_sleeping; /* so many times "there was work" */
-    struct looker *remove;       /* when called */
+    int work_awake, work_sleeping; /* so many times it finds work */
+    struct looker *remove;         /* when called */
 };
 
 static int looker_look(struct snic_loop_poller *p, int sleeping)
@@ -286,7 +286,7 @@ static int looker_look(struct snic_loop_poller *p, int sleeping)
     trace_add(sleeping ? 'S' : 'a');
     if (k->remove != NULL)
         snic_loop_poller_remove(k->loop, &k->remove->poller);
-    return sleeping ? k->say_sleeping-- > 0 : k->say_awake-- > 0;
+    return sleeping ? k->work_sleeping-- > 0 : k->work_awake-- > 0;
 }
 
 static struct looker looker(struct snic_loop *l)
@@ -311,16 +311,16 @@ static void test_loop_poller_going_to_sleep_looks_once_more(void **state)
         ;
     trace_reset();
     struct snic_loop_stats before = stats_of(l);
-    k.say_awake = 1;
+    k.work_awake = 1;
     assert_true(snic_loop_once(l, SNIC_NEVER) > 0); /* work: no sleep */
     assert_string_equal(trace, "a");
-    k.say_awake = 0;
-    k.say_sleeping = 1;
+    k.work_awake = 0;
+    k.work_sleeping = 1;
     assert_int_equal(snic_loop_once(l, SNIC_NEVER), 0); /* work at the last moment: no sleep */
     assert_string_equal(trace, "aaSa");
     assert_int_equal(stats_of(l).sleeps, before.sleeps);
-    k.say_sleeping = 0;
-    k.say_awake = 0;
+    k.work_sleeping = 0;
+    k.work_awake = 0;
     assert_true(snic_loop_once(l, 1) >= 0);
     assert_string_equal(trace, "aaSaaSa"); /* slept, and woke with sleeping = 0 */
     assert_int_equal(stats_of(l).sleeps, before.sleeps + 1);
@@ -557,7 +557,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_loop_message_defers_itself_next_phase_not_starved),
         cmocka_unit_test(test_loop_timers_fire_in_order_never_early),
         cmocka_unit_test(test_loop_timer_rearmed_in_the_past_fires_once_per_iteration),
-        cmocka_unit_test(test_loop_idle_once_waits_as_told),
+        cmocka_unit_test(test_loop_idle_once_waits_as_requested),
         cmocka_unit_test(test_loop_busy_tasks_share_by_quantum),
         cmocka_unit_test(test_loop_task_overdraws_pays_in_later_turns),
         cmocka_unit_test(test_loop_task_in_its_turn_leaves_or_returns),

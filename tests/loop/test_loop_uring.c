@@ -110,7 +110,7 @@ static void denied_body(void *ctx)
 }
 
 /* Start-up errors must name what is wrong: no io_uring, forbidden, no memory. */
-static void test_loop_uring_kernel_refuses_open_says_why(void **state)
+static void test_loop_uring_kernel_refuses_open_reports_why(void **state)
 {
     struct denial d[] = {{ENOSYS, SNIC_ENOTSUP}, {EPERM, SNIC_EACCES},  {ENOMEM, SNIC_ENOMEM},
                          {EMFILE, SNIC_ENFILE},  {ENFILE, SNIC_ENFILE}, {EAGAIN, SNIC_EAGAIN}};
@@ -514,7 +514,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop_uring_bad_options_open_refused),
         cmocka_unit_test(test_loop_uring_masked_features_not_in_use),
-        cmocka_unit_test(test_loop_uring_kernel_refuses_open_says_why),
+        cmocka_unit_test(test_loop_uring_kernel_refuses_open_reports_why),
         cmocka_unit_test(test_loop_uring_regions_add_remove_hold),
         cmocka_unit_test(test_loop_uring_memlock_too_small_region_refused),
         cmocka_unit_test(test_loop_uring_queue_full_flushed_each_completes_once),

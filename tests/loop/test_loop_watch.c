@@ -9,15 +9,15 @@
 
 struct seen {
     struct snic_loop_watch watch;
-    int told;
+    int calls;
     int result;
 };
 
-static void seen_told(struct snic_loop_watch *w, int result)
+static void seen_call(struct snic_loop_watch *w, int result)
 {
     struct seen *s = SNIC_CONTAINER(w, struct seen, watch);
     assert_int_equal(w->armed, 0);
-    s->told++;
+    s->calls++;
     s->result = result;
 }
 
@@ -28,18 +28,18 @@ static struct snic_loop *open_piped(struct seen *s, int ends[2])
     if (snic_loop_uring_open(&loop, NULL) != 0)
         support_skip("no io_uring here");
     assert_int_equal(pipe(ends), 0);
-    *s = (struct seen){.watch = {.fd = ends[0], .fn = seen_told}};
+    *s = (struct seen){.watch = {.fd = ends[0], .fn = seen_call}};
     return loop;
 }
 
-static void until_told(struct snic_loop *l, const struct seen *s, int times)
+static void until_calls(struct snic_loop *l, const struct seen *s, int times)
 {
-    while (s->told < times)
+    while (s->calls < times)
         assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
 }
 
 /* Nothing to read: silent; then one call per watch, at once where something is there already. */
-static void test_loop_watch_readable_told_once(void **state)
+static void test_loop_watch_readable_reported_once(void **state)
 {
     struct seen s;
     int ends[2];
@@ -49,22 +49,22 @@ static void test_loop_watch_readable_told_once(void **state)
     assert_int_equal(s.watch.armed, 1);
     for (int i = 0; i < 10; i++)
         (void)snic_loop_once(l, 1000000);
-    assert_int_equal(s.told, 0);
+    assert_int_equal(s.calls, 0);
     assert_int_equal(write(ends[1], "ab", 2), 2);
-    until_told(l, &s, 1);
+    until_calls(l, &s, 1);
     assert_int_equal(s.result, 0);
     for (int i = 0; i < 10; i++)
         (void)snic_loop_once(l, 1000000);
-    assert_int_equal(s.told, 1);
+    assert_int_equal(s.calls, 1);
     assert_int_equal(snic_loop_watch_start(l, &s.watch), 0);
-    until_told(l, &s, 2);
+    until_calls(l, &s, 2);
     assert_int_equal(s.result, 0);
     close(ends[0]);
     close(ends[1]);
     snic_loop_close(l);
 }
 
-static void test_loop_watch_unwatched_told_canceled(void **state)
+static void test_loop_watch_unwatched_reports_canceled(void **state)
 {
     struct seen s;
     int ends[2];
@@ -73,8 +73,8 @@ static void test_loop_watch_unwatched_told_canceled(void **state)
     snic_loop_watch_stop(l, &s.watch); /* harmless */
     assert_int_equal(snic_loop_watch_start(l, &s.watch), 0);
     snic_loop_watch_stop(l, &s.watch);
-    assert_int_equal(s.told, 0);
-    until_told(l, &s, 1);
+    assert_int_equal(s.calls, 0);
+    until_calls(l, &s, 1);
     assert_int_equal(s.result, SNIC_ECANCELED);
     close(ends[0]);
     close(ends[1]);
@@ -82,7 +82,7 @@ static void test_loop_watch_unwatched_told_canceled(void **state)
 }
 
 /* The other end is gone: a read would not wait. */
-static void test_loop_watch_hung_up_told(void **state)
+static void test_loop_watch_hung_up_reported(void **state)
 {
     struct seen s;
     int ends[2];
@@ -90,7 +90,7 @@ static void test_loop_watch_hung_up_told(void **state)
     struct snic_loop *l = open_piped(&s, ends);
     assert_int_equal(snic_loop_watch_start(l, &s.watch), 0);
     close(ends[1]);
-    until_told(l, &s, 1);
+    until_calls(l, &s, 1);
     assert_int_equal(s.result, 0);
     close(ends[0]);
     snic_loop_close(l);
@@ -99,7 +99,7 @@ static void test_loop_watch_hung_up_told(void **state)
 static void test_loop_watch_world_enotsup(void **state)
 {
     struct snic_world_opts o = {.opts_size = sizeof(o)};
-    struct seen s = {.watch = {.fn = seen_told}};
+    struct seen s = {.watch = {.fn = seen_call}};
     struct snic_world *w;
     struct snic_loop *l;
     (void)state;
@@ -114,9 +114,9 @@ static void test_loop_watch_world_enotsup(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop_watch_readable_told_once),
-        cmocka_unit_test(test_loop_watch_unwatched_told_canceled),
-        cmocka_unit_test(test_loop_watch_hung_up_told),
+        cmocka_unit_test(test_loop_watch_readable_reported_once),
+        cmocka_unit_test(test_loop_watch_unwatched_reports_canceled),
+        cmocka_unit_test(test_loop_watch_hung_up_reported),
         cmocka_unit_test(test_loop_watch_world_enotsup),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -229,18 +229,18 @@ static void test_net_dgram_small_buffer_drops_counted_large_does_not(void **stat
 /* Each failed send would cost one that is not to blame, or the loop would turn for ever. */
 static void test_net_dgram_storm_of_news_ends(void **state)
 {
-    struct snic_net_addr nobody;
+    struct snic_net_addr closed;
     struct snic_net_uring_opts o = {.opts_size = sizeof(o), .send_queue = 256};
     (void)state;
     env_open(&o);
     sock_open(0, 1);
     sock_open(1, 1);
-    nobody = e.socks[1].addr;
+    closed = e.socks[1].addr;
     snic_net_dgram_close(e.socks[1].d);
     (void)settle();
     sock_open(2, 0);
     for (uint32_t i = 0; i < 200; i++)
-        train_send(0, i % 10 == 9 ? &e.socks[2].addr : &nobody, i, 2, 500);
+        train_send(0, i % 10 == 9 ? &e.socks[2].addr : &closed, i, 2, 500);
     (void)settle();
     for (uint32_t i = 9; i < 200; i += 10) {
         assert_int_equal(e.trains[i].busy, 0);
@@ -272,7 +272,7 @@ static int small_world(void)
 }
 
 /* Datagrams would be cut on the way, which loses them whole when a part is lost. */
-static void test_net_dgram_no_fragments_when_asked(void **state)
+static void test_net_dgram_no_fragments_with_df(void **state)
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o)};
     int back = small_world();
@@ -441,7 +441,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_net_dgram_many_sockets_one_loop),
         cmocka_unit_test(test_net_dgram_small_buffer_drops_counted_large_does_not),
         cmocka_unit_test(test_net_dgram_storm_of_news_ends),
-        cmocka_unit_test(test_net_dgram_no_fragments_when_asked),
+        cmocka_unit_test(test_net_dgram_no_fragments_with_df),
         cmocka_unit_test(test_net_dgram_arrival_is_the_kernels),
         cmocka_unit_test(test_net_dgram_patience_is_one_connections),
         cmocka_unit_test(test_net_dgram_bad_options_refused),

@@ -49,7 +49,7 @@ static void test_net_fabric_ports_choose_ways_both_directions_apart(void **state
 }
 
 /* What is sent would not arrive, or not by the stated way, or not in its time. */
-static void test_net_fabric_datagrams_take_the_way_told(void **state)
+static void test_net_fabric_datagrams_take_the_configured_path(void **state)
 {
     const struct snic_net_link l = {.delay_min_ns = 3 * US, .delay_max_ns = 3 * US};
     (void)state;
@@ -175,7 +175,7 @@ static void stamp(void *ctx, const struct snic_net_hop *h, unsigned char *data, 
 }
 
 /* Telemetry would be of another port, another moment, or not in the datagram. */
-static void test_net_fabric_hop_told_rate_queue_and_bytes(void **state)
+static void test_net_fabric_hop_reports_rate_queue_and_bytes(void **state)
 {
     const struct snic_net_link l = {
         .delay_min_ns = US, .delay_max_ns = US, .bytes_per_s = 100000000};
@@ -274,7 +274,7 @@ static void test_net_fabric_node_paused_switches_go_on(void **state)
 }
 
 /* A run with all kinds of traffic and faults; a hash of what arrived and when. */
-static uint64_t life(uint64_t seed)
+static uint64_t random_run(uint64_t seed)
 {
     const struct snic_net_link l = {.delay_min_ns = US,
                                     .delay_max_ns = 9 * US,
@@ -321,10 +321,10 @@ static uint64_t life(uint64_t seed)
 /* A failing seed would not fail again. */
 static void test_net_fabric_same_seed_same_run(void **state)
 {
-    uint64_t first = life(support_seed());
+    uint64_t first = random_run(support_seed());
     (void)state;
-    assert_int_equal(life(support_seed()), first);
-    assert_int_not_equal(life(support_seed() + 1), first);
+    assert_int_equal(random_run(support_seed()), first);
+    assert_int_not_equal(random_run(support_seed() + 1), first);
 }
 
 static int refused_wire(uint32_t from, uint32_t to, const struct snic_net_link *l)
@@ -386,11 +386,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_net_fabric_ports_choose_ways_both_directions_apart),
-        cmocka_unit_test(test_net_fabric_datagrams_take_the_way_told),
+        cmocka_unit_test(test_net_fabric_datagrams_take_the_configured_path),
         cmocka_unit_test(test_net_fabric_same_seed_polarized_other_seeds_not),
         cmocka_unit_test(test_net_fabric_rate_queue_and_mark_kept),
         cmocka_unit_test(test_net_fabric_flows_share_a_port),
-        cmocka_unit_test(test_net_fabric_hop_told_rate_queue_and_bytes),
+        cmocka_unit_test(test_net_fabric_hop_reports_rate_queue_and_bytes),
         cmocka_unit_test(test_net_fabric_dead_silent_down_avoided),
         cmocka_unit_test(test_net_fabric_node_paused_switches_go_on),
         cmocka_unit_test(test_net_fabric_same_seed_same_run),

@@ -418,7 +418,7 @@ static struct counter over_link(const struct snic_net_link *link, uint32_t count
 }
 
 /* Faults that are asked for must happen, and others must not. */
-static void test_net_sim_link_faults_as_asked(void **state)
+static void test_net_sim_link_faults_as_configured(void **state)
 {
     struct snic_net_link l = {.delay_min_ns = 1000, .delay_max_ns = 1000};
     struct counter c = over_link(&l, 1000, 0);
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_net_sim_node_killed_peers_reset_listeners_gone),
         cmocka_unit_test(test_net_sim_node_paused_events_wait),
         cmocka_unit_test(test_net_sim_server_shut_connect_under_way_refused),
-        cmocka_unit_test(test_net_sim_link_faults_as_asked),
+        cmocka_unit_test(test_net_sim_link_faults_as_configured),
         cmocka_unit_test(test_net_sim_link_rate_and_queue_kept),
         cmocka_unit_test(test_net_sim_steered_connections_go_by_node),
         cmocka_unit_test(test_net_sim_bad_arguments_refused),

@@ -86,8 +86,8 @@ static void test_net_unix_ordinary_file_refused_and_kept(void **state)
     conf_env_close(&e);
 }
 
-/* A process that has an address, and gives it back .1 s after *ask was closed. */
-static pid_t holder_start(struct snic_net_addr *a, int type, int *ask)
+/* A process that has an address, and gives it back .1 s after *end was closed. */
+static pid_t holder_start(struct snic_net_addr *a, int type, int *end)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(in);
@@ -111,7 +111,7 @@ static pid_t holder_start(struct snic_net_addr *a, int type, int *ask)
     }
     (void)close(fd);
     (void)close(ends[0]);
-    *ask = ends[1];
+    *end = ends[1];
     return pid;
 }
 
@@ -137,8 +137,8 @@ static void test_net_socket_taken_address_waited_for(void **state)
         struct snic_net_listener *l = NULL;
         struct snic_net_dgram *d = NULL;
         struct snic_net_addr a;
-        int ask;
-        pid_t pid = holder_start(&a, stream ? SOCK_STREAM : SOCK_DGRAM, &ask);
+        int end;
+        pid_t pid = holder_start(&a, stream ? SOCK_STREAM : SOCK_DGRAM, &end);
         assert_int_equal(stream ? snic_net_listen(e.server, &a, 0, conf_accept, NULL, &l)
                                 : snic_net_dgram_open(e.server, &a, &dgram_events, NULL, &d),
                          SNIC_EADDRINUSE);
@@ -156,7 +156,7 @@ static void test_net_socket_taken_address_waited_for(void **state)
             o.dgram_flags = SNIC_NET_DGRAM_WAIT;
             assert_int_equal(snic_net_uring_open(&n, e.loop, &o), 0);
         }
-        (void)close(ask);
+        (void)close(end);
         assert_int_equal(stream ? snic_net_listen(n, &a, 0, conf_accept, NULL, &l)
                                 : snic_net_dgram_open(n, &a, &dgram_events, NULL, &d),
                          0);

@@ -14,7 +14,7 @@ struct item {
     uint32_t size;
     uint32_t key;
 };
-SNIC_STATIC_ASSERT(sizeof(struct item) == 24, "as the options say");
+SNIC_STATIC_ASSERT(sizeof(struct item) == 24, "size stated in the options");
 
 uint64_t dirfix_hash(const struct dirfix *f, uint16_t key)
 {
@@ -151,7 +151,7 @@ static void flush_put(struct flush *fl)
 static void host_written(struct dirfix *f, uint16_t key, uint64_t version, uint64_t offset,
                          int failed);
 
-static void flush_told(struct snic_loop_msg *m)
+static void flush_reported(struct snic_loop_msg *m)
 {
     struct flush *fl = SNIC_CONTAINER(m, struct flush, at_host);
     if (fl->gen == fl->f->host_gen)
@@ -166,7 +166,7 @@ static void flush_done(struct snic_files_req *r)
     assert_true(r->result > 0);
     if (!fl->fails && !(f->o.broken & DIRFIX_NO_R3))
         flush_put(fl); /* cache-on-write: the hook of the file service */
-    fl->at_host.fn = flush_told;
+    fl->at_host.fn = flush_reported;
     snic_loop_post(f->host, &fl->at_host);
 }
 

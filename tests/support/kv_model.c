@@ -46,7 +46,7 @@ static void model_value(unsigned char *out, uint64_t id, uint32_t size)
 static int model_parse(const struct kvm_key *k, const char *p, int64_t size, struct kvm_state *out)
 {
     static unsigned char expected[MODEL_REQUEST];
-    uint32_t told;
+    uint32_t stated;
 
     memset(out, 0, sizeof(*out));
     if (size < 0)
@@ -63,11 +63,11 @@ static int model_parse(const struct kvm_key *k, const char *p, int64_t size, str
         return (int64_t)strlen(text) == size && memcmp(text, p, (size_t)size) == 0 ? 0 : -1;
     }
     if (size < MODEL_VALUE_MIN || size > (int64_t)sizeof(expected) ||
-        sscanf(p, "%16" SCNx64 "/%8" SCNx32 ":", &out->id, &told) != 2 || told != size)
+        sscanf(p, "%16" SCNx64 "/%8" SCNx32 ":", &out->id, &stated) != 2 || stated != size)
         return -1;
-    out->size = told;
-    model_value(expected, out->id, told);
-    return memcmp(expected, p, told) == 0 ? 0 : -1;
+    out->size = stated;
+    model_value(expected, out->id, stated);
+    return memcmp(expected, p, stated) == 0 ? 0 : -1;
 }
 
 /* ---- States ---- */
@@ -326,8 +326,8 @@ static uint32_t model_size(struct kvm *m)
     return MODEL_VALUE_MIN + (uint32_t)snic_rng_below(&m->rng, most - MODEL_VALUE_MIN + 1);
 }
 
-static void model_ask_set(struct kvm *m, struct kvm_message *q, struct request *r, uint32_t count,
-                          uint64_t expire)
+static void model_request_set(struct kvm *m, struct kvm_message *q, struct request *r,
+                              uint32_t count, uint64_t expire)
 {
     static unsigned char value[MODEL_REQUEST];
     uint32_t first = model_own(m, q->client, 0);
@@ -355,8 +355,8 @@ static void model_ask_set(struct kvm *m, struct kvm_message *q, struct request *
     }
 }
 
-static void model_ask_one(struct kvm *m, struct kvm_message *q, struct request *r,
-                          const char *command, enum kvm_kind kind, int counter, uint64_t expire)
+static void model_request_one(struct kvm *m, struct kvm_message *q, struct request *r,
+                              const char *command, enum kvm_kind kind, int counter, uint64_t expire)
 {
     uint32_t key = model_own(m, q->client, counter);
     struct kvm_state put = {0, 0, 0, expire};
@@ -369,7 +369,8 @@ static void model_ask_one(struct kvm *m, struct kvm_message *q, struct request *
     model_write(m, q, key, &put);
 }
 
-static void model_ask_get(struct kvm *m, struct kvm_message *q, struct request *r, uint32_t count)
+static void model_request_get(struct kvm *m, struct kvm_message *q, struct request *r,
+                              uint32_t count)
 {
     q->kind = KVM_GET;
     request_start(r, count + 1, count > 1 ? "MGET" : "GET");
@@ -381,7 +382,7 @@ static void model_ask_get(struct kvm *m, struct kvm_message *q, struct request *
     }
 }
 
-static void model_ask_flush(struct kvm *m, struct kvm_message *q, struct request *r)
+static void model_request_flush(struct kvm *m, struct kvm_message *q, struct request *r)
 {
     q->kind = KVM_DEL;
     m->alone = 1;
@@ -390,28 +391,28 @@ static void model_ask_flush(struct kvm *m, struct kvm_message *q, struct request
         model_write(m, q, i, NULL);
 }
 
-static void model_ask(struct kvm *m, struct kvm_message *q, struct request *r, int full)
+static void model_request(struct kvm *m, struct kvm_message *q, struct request *r, int full)
 {
     uint64_t die = full ? 90 : snic_rng_below(&m->rng, 100);
     uint64_t soon = model_now_ms(m) + 1 + snic_rng_below(&m->rng, 20);
     uint64_t late = model_now_ms(m) + 100000000 + m->ids;
 
     if (die < 38)
-        model_ask_set(m, q, r, 1, die < 32 ? 0 : die < 35 ? soon : late);
+        model_request_set(m, q, r, 1, die < 32 ? 0 : die < 35 ? soon : late);
     else if (die < 46)
-        model_ask_set(m, q, r, 2 + (uint32_t)snic_rng_below(&m->rng, 3), 0);
+        model_request_set(m, q, r, 2 + (uint32_t)snic_rng_below(&m->rng, 3), 0);
     else if (die < 60)
-        model_ask_one(m, q, r, "INCR", KVM_SET, 1, 0);
+        model_request_one(m, q, r, "INCR", KVM_SET, 1, 0);
     else if (die < 70)
-        model_ask_one(m, q, r, "DEL", KVM_DEL, die < 63, 0);
+        model_request_one(m, q, r, "DEL", KVM_DEL, die < 63, 0);
     else if (die < 75)
-        model_ask_one(m, q, r, "PEXPIREAT", KVM_EXPIRE, die < 72, late);
+        model_request_one(m, q, r, "PEXPIREAT", KVM_EXPIRE, die < 72, late);
     else if (die == 75 && snic_rng_below(&m->rng, 2) == 0 && model_idle(m, UINT64_MAX))
-        model_ask_flush(m, q, r);
+        model_request_flush(m, q, r);
     else if (die < 92)
-        model_ask_get(m, q, r, 1);
+        model_request_get(m, q, r, 1);
     else
-        model_ask_get(m, q, r, 2 + (uint32_t)snic_rng_below(&m->rng, 3));
+        model_request_get(m, q, r, 2 + (uint32_t)snic_rng_below(&m->rng, 3));
 }
 
 void kvm_send(struct kvm *m)
@@ -436,7 +437,7 @@ void kvm_send(struct kvm *m)
     q->seq = ++m->seq;
     q->client = client;
     q->sent_ms = model_now_ms(m);
-    model_ask(m, q, &r, full);
+    model_request(m, q, &r, full);
     kv_engine_message(m->engine, client, q->seq, 0, r.bytes, r.size);
     if (q->kind == KVM_GET || !model_idle(m, client))
         return;
@@ -521,7 +522,7 @@ static const struct kvm_state *model_lingers(const struct kvm_key *k, uint64_t n
 
 static int model_judge_key(struct kvm *m, struct kvm_key *k)
 {
-    uint64_t asked = model_now_ms(m);
+    uint64_t sent_ms = model_now_ms(m);
     uint64_t expire;
     struct kvm_state seen;
     int64_t n;
@@ -529,7 +530,7 @@ static int model_judge_key(struct kvm *m, struct kvm_key *k)
     if (model_question(m, "PTTL", k) != 0)
         return -1;
     n = strtoll(m->answer + 1, NULL, 10);
-    expire = n > 0 ? asked + (uint64_t)n : 0;
+    expire = n > 0 ? sent_ms + (uint64_t)n : 0;
     if (model_question(m, "GET", k) != 0)
         return -1;
     if (m->answer[0] == '-') {
@@ -545,7 +546,7 @@ static int model_judge_key(struct kvm *m, struct kvm_key *k)
     for (uint32_t j = k->floor; j < k->count; j++) {
         const struct kvm_state *s = &k->write[j].after;
 
-        if (!model_matches(s, &seen, asked, model_now_ms(m)) ||
+        if (!model_matches(s, &seen, sent_ms, model_now_ms(m)) ||
             (seen.present && s->expire != seen.expire))
             continue;
         m->present += (uint64_t)seen.present;
@@ -573,7 +574,7 @@ static int model_judge_key(struct kvm *m, struct kvm_key *k)
 void kvm_judge(struct kvm *m)
 {
     uint64_t began = model_now_ms(m);
-    uint64_t told;
+    uint64_t keys;
 
     m->present = 0;
     m->lingering = 0;
@@ -584,13 +585,13 @@ void kvm_judge(struct kvm *m)
     m->living = 1;
     if (model_question(m, "DBSIZE", NULL) != 0)
         return;
-    told = strtoull(m->answer + 1, NULL, 10);
+    keys = strtoull(m->answer + 1, NULL, 10);
     for (uint32_t i = 0; i < KVM_KEYS; i++) /* one may have expired meanwhile */
         if (m->key[i].write[0].after.expire > began &&
             m->key[i].write[0].after.expire <= model_now_ms(m))
             return;
-    if (told < m->present || told > m->present + m->lingering)
-        model_wrong(m, "%" PRIu64 " keys, of which %" PRIu64 " were written", told, m->present);
+    if (keys < m->present || keys > m->present + m->lingering)
+        model_wrong(m, "%" PRIu64 " keys, of which %" PRIu64 " were written", keys, m->present);
     if (kv_store_check(m->engine->store) != 0)
         model_wrong(m, "the store is not consistent");
 }

@@ -27,10 +27,10 @@ uint32_t segfix_block_number(uint32_t which)
     return number[which];
 }
 
-uint32_t segfix_content(unsigned char *out, uint32_t seg, uint32_t life, uint32_t which,
+uint32_t segfix_content(unsigned char *out, uint32_t seg, uint32_t creations, uint32_t which,
                         uint64_t wver)
 {
-    uint64_t x = (uint64_t)seg << 56 ^ (uint64_t)life << 40 ^ (uint64_t)which << 32 ^ wver;
+    uint64_t x = (uint64_t)seg << 56 ^ (uint64_t)creations << 40 ^ (uint64_t)which << 32 ^ wver;
     x = (x + 1) * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t kind = x >> 60 == 0   ? SNIC_SEGMENTS_ZERO
                     : x >> 60 == 1 ? SNIC_SEGMENTS_TRIM
@@ -185,7 +185,7 @@ void segfix_close(struct segfix *f)
         segfix_wrong(f, "close gave other memory");
     f->store = NULL;
     if (f->busy != 0)
-        segfix_wrong(f, "%u requests never came back", f->busy);
+        segfix_wrong(f, "%u requests did not complete", f->busy);
     support_guard_free(f->mem);
 }
 
@@ -227,9 +227,9 @@ static void answered_block(struct segfix_req *r, uint32_t i)
                      b->wver, r->low[i]);
         return;
     }
-    uint32_t kind = segfix_content(want, r->seg, r->life, r->which[i], b->wver);
-    uint32_t guest = b->wver == 0 ? 0 : (uint32_t)b->wver * 77 + r->which[i];
-    if (b->kind != kind || b->block_tag != guest || memcmp(want, b->data, PAGE) != 0 ||
+    uint32_t kind = segfix_content(want, r->seg, r->creations, r->which[i], b->wver);
+    uint32_t tag = b->wver == 0 ? 0 : (uint32_t)b->wver * 77 + r->which[i];
+    if (b->kind != kind || b->block_tag != tag || memcmp(want, b->data, PAGE) != 0 ||
         b->data_crc != snic_crc32c(0, want, PAGE))
         segfix_wrong(f, "read %u/%u: not what version %" PRIu64 " is", r->seg, r->which[i],
                      b->wver);
@@ -242,7 +242,7 @@ static void answered_list(struct segfix_req *r)
     struct segfix_seg *s = &f->m.seg[r->seg];
     int write = r->q.op == SNIC_SEGMENTS_WRITE;
     uint32_t refused = 0;
-    if (s->life != r->life || !s->exists)
+    if (s->creations != r->creations || !s->exists)
         return; /* deleted meanwhile */
     if (r->q.result == SNIC_ENOENT) {
         segfix_wrong(f, "segment %u is gone", r->seg);
@@ -310,7 +310,7 @@ static struct segfix_req *request(struct segfix *f, uint32_t seg, uint32_t op)
         memset(r->block, 0, sizeof(r->block));
         r->f = f;
         r->seg = seg;
-        r->life = f->m.seg[seg].life;
+        r->creations = f->m.seg[seg].creations;
         r->q.done = on_done;
         r->q.seg_id = seg + 1;
         r->q.op = (uint16_t)op;
@@ -364,7 +364,7 @@ int segfix_write(struct segfix *f, uint32_t seg, const uint32_t *which, const ui
         r->which[i] = which[i];
         b->wver = wver[i];
         b->block = (uint16_t)segfix_block_number(which[i]);
-        b->kind = (uint8_t)segfix_content(data, seg, s->life, which[i], wver[i]);
+        b->kind = (uint8_t)segfix_content(data, seg, s->creations, which[i], wver[i]);
         b->data = b->kind == SNIC_SEGMENTS_DATA ? data : NULL;
         b->data_crc = b->data != NULL ? snic_crc32c(0, data, PAGE) : 0;
         b->block_tag = (uint32_t)wver[i] * 77 + which[i];
@@ -425,8 +425,8 @@ int segfix_control(struct segfix *f, uint32_t seg, uint32_t op, uint64_t value)
     } else {
         s->fence = snic_max_u64(s->fence, value);
     }
-    if (op == SNIC_SEGMENTS_CREATE) { /* a new life: nothing of the one before */
-        s->life++;
+    if (op == SNIC_SEGMENTS_CREATE) { /* a new segment: nothing of the one before */
+        s->creations++;
         s->acked_gen = 0;
         s->acked_fence = 0;
         memset(s->block, 0, sizeof(s->block));

@@ -28,7 +28,7 @@ struct segfix_block {
 struct segfix_seg {
     uint32_t exists;
     uint32_t acked_exists;
-    uint32_t life; /* counts creations */
+    uint32_t creations; /* counts creations */
     uint32_t gen;
     uint32_t acked_gen;
     uint64_t fence;
@@ -50,7 +50,7 @@ struct segfix_req {
     uint32_t which[SNIC_SEGMENTS_LIST_MAX];
     struct segfix *f;
     uint32_t seg;
-    uint32_t life;
+    uint32_t creations;
     uint32_t busy;
     unsigned char *data;
 };
@@ -113,7 +113,7 @@ int segfix_control(struct segfix *f, uint32_t seg, uint32_t op, uint64_t value);
 void segfix_step(struct segfix *f, struct snic_rng *rng);
 uint32_t segfix_block_number(uint32_t which);
 /** What that version of the block is; @return its kind. */
-uint32_t segfix_content(unsigned char *out, uint32_t seg, uint32_t life, uint32_t which,
+uint32_t segfix_content(unsigned char *out, uint32_t seg, uint32_t creations, uint32_t which,
                         uint64_t wver);
 void segfix_wrong(struct segfix *f, const char *format, ...) SNIC_PRINTF(2, 3);
 

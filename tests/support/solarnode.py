@@ -27,7 +27,7 @@ def until(what, text, seconds=20):
         except (EOFError, OSError):
             pass
         if time.monotonic() >= end:
-            fail("in vain: " + text)
+            fail("timed out: " + text)
         time.sleep(0.05)
 
 
@@ -177,11 +177,11 @@ class Stand:
     def refused(self, text, *words):
         """It ends with an error of this text."""
         try:
-            code, said = self.run(*words, seconds=10)
+            code, output = self.run(*words, seconds=10)
         except subprocess.TimeoutExpired:
             fail(f"it takes {' '.join(words)}")
-        if code == 0 or text not in said:
-            fail(f"{' '.join(words)}: not '{text}' but {code}: {said}")
+        if code == 0 or text not in output:
+            fail(f"{' '.join(words)}: not '{text}' but {code}: {output}")
 
     def server(self, *words, at="127.0.0.1:0", name="server"):
         return self.begin(name, "server", "--listen", at, "--store", self.path("store"),

@@ -114,7 +114,7 @@ static void test_support_guard_blocks_aligned_filled_counted(void **state)
 }
 
 /* If a plain return counted as an abort, no assertion test could fail. */
-static void test_support_child_outcomes_told_apart(void **state)
+static void test_support_child_outcomes_distinguished(void **state)
 {
     (void)state;
     assert_true(support_aborts(support_body_abort, NULL));
@@ -220,7 +220,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_support_guard_stray_byte_noticed),
         cmocka_unit_test(test_support_guard_freed_untouchable_and_new_again),
         cmocka_unit_test(test_support_guard_blocks_aligned_filled_counted),
-        cmocka_unit_test(test_support_child_outcomes_told_apart),
+        cmocka_unit_test(test_support_child_outcomes_distinguished),
         cmocka_unit_test(test_support_tmpfile_created_zeroed),
         cmocka_unit_test(test_support_threads_each_run_once),
         cmocka_unit_test(test_support_main_exit_codes),

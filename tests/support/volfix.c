@@ -413,9 +413,9 @@ static void judge_read(struct volfix *f, struct volfix_io *x)
     }
 }
 
-static void guest_next(struct volfix *f);
+static void client_next(struct volfix *f);
 
-static void guest_done(struct snic_io_req *r)
+static void client_done(struct snic_io_req *r)
 {
     struct volfix_io *x = SNIC_CONTAINER(r, struct volfix_io, req);
     struct volfix *f = x->f;
@@ -432,10 +432,10 @@ static void guest_done(struct snic_io_req *r)
         for (uint32_t i = 0; i < x->blocks; i++)
             f->block[x->lba + i].acked = x->stamp;
     }
-    guest_next(f);
+    client_next(f);
 }
 
-static void guest_begin(struct volfix *f, struct volfix_io *x)
+static void client_begin(struct volfix *f, struct volfix_io *x)
 {
     static const uint8_t ops[] = {SNIC_IO_READ,    SNIC_IO_READ,  SNIC_IO_READ,  SNIC_IO_WRITE,
                                   SNIC_IO_WRITE,   SNIC_IO_WRITE, SNIC_IO_WRITE, SNIC_IO_ZERO,
@@ -447,7 +447,7 @@ static void guest_begin(struct volfix *f, struct volfix_io *x)
     if (op != SNIC_IO_FLUSH && op != SNIC_IO_READ && taken(f, x->lba, x->blocks))
         op = SNIC_IO_READ;
     snic_io_req_init(r);
-    r->done = guest_done;
+    r->done = client_done;
     r->op = op;
     r->offset = x->lba * BLOCK;
     r->length = (uint64_t)x->blocks * BLOCK;
@@ -479,22 +479,22 @@ static void guest_begin(struct volfix *f, struct volfix_io *x)
     f->begun++;
     int n = snic_io_submit(f->io, &r, 1);
     if (n != 1)
-        wrong(f, "submit says %d", n);
+        wrong(f, "submit returns %d", n);
 }
 
-static void guest_next(struct volfix *f)
+static void client_next(struct volfix *f)
 {
     for (uint32_t i = 0; i < VOLFIX_DEPTH && f->v != NULL && f->begun < f->wanted; i++)
         if (!f->ios[i].busy && snic_rng_below(&f->rng, 4) != 0)
-            guest_begin(f, &f->ios[i]);
+            client_begin(f, &f->ios[i]);
     for (uint32_t i = 0; f->inflight == 0 && f->v != NULL && f->begun < f->wanted; i++)
-        guest_begin(f, &f->ios[i]);
+        client_begin(f, &f->ios[i]);
 }
 
 void volfix_load(struct volfix *f, uint64_t ios)
 {
     f->wanted = f->begun + ios;
-    guest_next(f);
+    client_next(f);
 }
 
 void volfix_run(struct volfix *f, uint64_t ns)
@@ -506,7 +506,7 @@ int volfix_settle(struct volfix *f, uint64_t ns)
 {
     uint64_t end = snic_world_now(f->world) + ns;
     while ((f->inflight != 0 || f->begun < f->wanted) && f->why[0] == 0) {
-        guest_next(f);
+        client_next(f);
         if (snic_world_now(f->world) >= end || snic_world_step(f->world) == 0)
             return -1;
     }
