@@ -115,8 +115,8 @@ took() {
     keep "$2:$3_p50" "$4" "$(value p50_us)"
     keep "$2:$3_p99" "$4" "$(value p99_us)"
 }
-# told FIG_RATE FIG_LATENCY CASE WHO...: print the rows of what took() kept
-told() {
+# print_rows FIG_RATE FIG_LATENCY CASE WHO...: print the rows of what took() kept
+print_rows() {
     a=$1 b=$2 case=$3
     shift 3
     rows op/s "$a:$case" "$@"
@@ -165,7 +165,7 @@ fig14() {
     done
     end_all
     for c in read write; do
-        for d in $depths; do told fig14 fig15 "${c}_d$d" baseline library offload; done
+        for d in $depths; do print_rows fig14 fig15 "${c}_d$d" baseline library offload; done
     done
     peak fig14:read_peak fig14:read baseline library offload
     paper fig14:read_peak_baseline 390000 op/s
@@ -192,7 +192,7 @@ fig14c() {
         done
     done
     end_all
-    for d in $depths; do told fig14c fig15c "read_d$d" baseline library offload; done
+    for d in $depths; do print_rows fig14c fig15c "read_d$d" baseline library offload; done
     peak fig14c:read_peak fig14c:read baseline library offload
     rm -rf "$work"/remote*
 }
@@ -337,10 +337,10 @@ fig24() {
     done
     end_all
     for d in $depths; do
-        told fig24 fig24 "get_d$d" baseline library offload
+        print_rows fig24 fig24 "get_d$d" baseline library offload
         echo "row dds fig2:get_d$d baseline 1 $(middle "fig24:get_d${d}_host" baseline) cores"
     done
-    told fig24 fig24 mixed_d64 baseline library offload
+    print_rows fig24 fig24 mixed_d64 baseline library offload
     peak fig24:get_peak fig24:get baseline library offload
     paper fig24:get_peak_baseline 90000 op/s
     paper fig24:get_peak_baseline_p99 4400 us
@@ -397,7 +397,7 @@ fig25() {
         done
     done
     end_all
-    for d in $depths; do told fig25 fig26 "get_d$d" baseline library offload; done
+    for d in $depths; do print_rows fig25 fig26 "get_d$d" baseline library offload; done
     peak fig25:get_peak fig25:get baseline library offload
     paper fig25:get_peak_baseline 340000 op/s
     paper fig25:get_peak_baseline_host 20 cores

@@ -27,7 +27,7 @@ static const char help[] =
     "       paused       asks for --depth replies, reads none\n"
     "       hostile      of --clients connections a third floods the server, a third sends what\n"
     "                    breaks the protocol, a third is idle; those that are closed come again\n"
-    "       full         files: writes more and more, and goes on when no space is left; a\n"
+    "       full         files: writes more and more, also when no space is left; a\n"
     "                    catalog: asks for segments that no server has room for\n"
     "  --address         HOST:PORT, the path of a socket, or a file or folder\n"
     "  --clients N       4\n"

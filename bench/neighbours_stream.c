@@ -88,13 +88,13 @@ static void join(struct nb *n, struct client *c, uint64_t now)
 /* ---- Requests ---- */
 
 /* A catalog may answer out of order: the request NB_WINDOW before may still be in flight. */
-static int may_ask(const struct nb *n, const struct client *c)
+static int may_send(const struct nb *n, const struct client *c)
 {
     return c->outstanding < n->depth &&
            (n->protocol != NB_CATALOG || c->due[c->sent % NB_WINDOW] == 0);
 }
 
-static void ask(struct nb *n, struct client *c, uint64_t due)
+static void request(struct nb *n, struct client *c, uint64_t due)
 {
     uint64_t key = n->role == NB_FILL ? n->issued : snic_rng_below(&n->rng, n->keys);
     int write = n->role == NB_FILL || snic_rng_below(&n->rng, 100) < n->writes;
@@ -119,13 +119,13 @@ static void issue(struct nb *n, struct client *c, uint64_t now)
         }
         return;
     }
-    while (c->kind != KIND_IDLE && c->out_size <= room && may_ask(n, c)) {
+    while (c->kind != KIND_IDLE && c->out_size <= room && may_send(n, c)) {
         if (is_load(n) && (n->issued >= n->requests || n->closing_ns != 0))
             return;
         if (n->role != NB_OPEN) {
-            ask(n, c, now);
+            request(n, c, now);
         } else if (now >= c->due_ns) {
-            ask(n, c, c->due_ns); /* I1 */
+            request(n, c, c->due_ns); /* I1 */
             c->due_ns += nb_gap(n, &n->rng, snic_max_u64(1, n->rate / n->clients));
         } else {
             return;

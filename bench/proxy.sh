@@ -28,21 +28,21 @@ command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null || {
 work=$(mktemp -d) || exit 1
 . bench/common.sh
 
-# measure CASE WHO PORT N PIDS PROXY_PID OPTIONS...: N GETs of 64 bytes
+# measure CASE PATH PORT N PIDS PROXY_PID OPTIONS...: N GETs of 64 bytes
 measure() {
-    case=$1 who=$2 at=$3 n=$4 pids=$5 proxy=$6
+    case=$1 path=$2 at=$3 n=$4 pids=$5 proxy=$6
     shift 6
     t0=$(ticks $pids) p0=$(ticks ${proxy:-$$})
     line=$(redis-benchmark -p "$at" -t get -d 64 -r 10000 -n "$n" --csv "$@" 2>/dev/null |
         tr -d '"' | awk -F, '$1 == "GET" { print $2, $5, $7 }')
     t1=$(ticks $pids) p1=$(ticks ${proxy:-$$})
-    [ -n "$line" ] || die "redis-benchmark failed at $who"
+    [ -n "$line" ] || die "redis-benchmark failed at $path"
     set -- $line
-    keep "$case" "$who" "$1"
-    keep "${case}_p50" "$who" "$(awk "BEGIN { print $2 * 1000 }")"
-    keep "${case}_p99" "$who" "$(awk "BEGIN { print $3 * 1000 }")"
-    keep "${case}_cpu" "$who" "$(per_op $((t1 - t0)) "$n")"
-    [ -z "$proxy" ] || keep "${case}_proxy_cpu" "$who" "$(per_op $((p1 - p0)) "$n")"
+    keep "$case" "$path" "$1"
+    keep "${case}_p50" "$path" "$(awk "BEGIN { print $2 * 1000 }")"
+    keep "${case}_p99" "$path" "$(awk "BEGIN { print $3 * 1000 }")"
+    keep "${case}_cpu" "$path" "$(per_op $((t1 - t0)) "$n")"
+    [ -z "$proxy" ] || keep "${case}_proxy_cpu" "$path" "$(per_op $((p1 - p0)) "$n")"
 }
 # sized CASE OPTIONS...: how many operations take about $seconds with redis alone
 sized() {
@@ -77,27 +77,27 @@ while [ $((round += 1)) -le "$rounds" ]; do
     done
 done
 
-# name WHO: as rows name it
+# name PATH: as rows name it
 name() { [ "$1" = redis ] && echo redis || echo ours; }
 for case in c1 c50 c50_p16; do
-    for who in redis split split2 pass; do
+    for path in redis split split2 pass; do
         tag=proxy_$case
-        [ $who = redis ] || tag=proxy_${who}_$case
+        [ $path = redis ] || tag=proxy_${path}_$case
         threads=1
-        [ $who = split2 ] && threads=2
-        echo "row director $tag $(name $who) $threads $(middle $case $who) op/s"
-        echo "row director ${tag}_p50 $(name $who) $threads $(middle ${case}_p50 $who) us"
-        echo "row director ${tag}_p99 $(name $who) $threads $(middle ${case}_p99 $who) us"
-        echo "row director ${tag}_cpu $(name $who) $threads $(middle ${case}_cpu $who) us/op"
-        [ $who = redis ] || echo "row director ${tag}_proxy_cpu ours $threads" \
-            "$(middle ${case}_proxy_cpu $who) us/op"
+        [ $path = split2 ] && threads=2
+        echo "row director $tag $(name $path) $threads $(middle $case $path) op/s"
+        echo "row director ${tag}_p50 $(name $path) $threads $(middle ${case}_p50 $path) us"
+        echo "row director ${tag}_p99 $(name $path) $threads $(middle ${case}_p99 $path) us"
+        echo "row director ${tag}_cpu $(name $path) $threads $(middle ${case}_cpu $path) us/op"
+        [ $path = redis ] || echo "row director ${tag}_proxy_cpu ours $threads" \
+            "$(middle ${case}_proxy_cpu $path) us/op"
     done
 done
-for who in split split2 pass; do
+for path in split split2 pass; do
     for p in p50 p99; do
-        awk "BEGIN { printf \"row director proxy_${who}_added_$p ours 1 %.1f us\\n\", \
-            $(middle c1_$p $who) - $(middle c1_$p redis) }"
+        awk "BEGIN { printf \"row director proxy_${path}_added_$p ours 1 %.1f us\\n\", \
+            $(middle c1_$p $path) - $(middle c1_$p redis) }"
     done
-    awk "BEGIN { printf \"ratio director proxy_${who}_c50_p16 ours/redis 1 %.3f\\n\", \
-        $(middle c50_p16 $who) / $(middle c50_p16 redis) }"
+    awk "BEGIN { printf \"ratio director proxy_${path}_c50_p16 ours/redis 1 %.3f\\n\", \
+        $(middle c50_p16 $path) / $(middle c50_p16 redis) }"
 done

@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --requests) requests=${2:?--requests N}; shift ;;
     --repeats) repeats=${2:?--repeats N}; shift ;;
-    minos) modules="$modules ddp explorer lives minos" ;;
+    minos) modules="$modules ddp explorer swarm minos" ;;
     solar) modules="$modules ebs solar" ;;
     dds)
         for m in ring cuckoo channel files filelib offload director; do
@@ -95,7 +95,7 @@ case "$only;" in
 esac
 case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 # Whose programs they are.
-only=$(echo "$only" | sed 's/\bminos\b/ddpnic/; s/\bexplorer\b/ddp/; s/\blives\b/replica/')
+only=$(echo "$only" | sed 's/\bminos\b/ddpnic/; s/\bexplorer\b/ddp/; s/\bswarm\b/replica/')
 case "$only " in solar[\;\ ]* | *\;solar[\;\ ]*) only="$only;luna;volume;control" ;; esac
 build() {
     cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \

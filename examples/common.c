@@ -299,7 +299,7 @@ struct ex_stats {
     void *ctx;
     struct snic_timer timer;
     struct snic_net_listener *listener;
-    uint64_t came;
+    uint64_t accepted;
     uint32_t open; /* connections, those too whose place another has */
     struct ex_scrape scrapes[EX_SCRAPERS];
 };
@@ -456,7 +456,7 @@ static void ex_scrape_accept(void *ctx, struct snic_net_conn *c, const struct sn
     x->stats = s;
     x->conn = c;
     x->size = 0;
-    x->number = s->came++;
+    x->number = s->accepted++;
     x->answered = 0;
     s->open++;
     snic_net_bind(c, &events, x);

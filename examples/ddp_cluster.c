@@ -42,7 +42,7 @@ struct node {
     struct snic_replica *r;
     void *mem;
     uint32_t number;
-    uint32_t life;
+    uint32_t starts;
     uint64_t scope;
 };
 
@@ -82,8 +82,8 @@ static void die(int code, const char *format, ...)
     exit(code);
 }
 
-static void say(const char *format, ...) SNIC_PRINTF(1, 2);
-static void say(const char *format, ...)
+static void trace(const char *format, ...) SNIC_PRINTF(1, 2);
+static void trace(const char *format, ...)
 {
     uint64_t us = (snic_world_now(g.world) - g.start) / 1000;
     va_list args;
@@ -156,11 +156,11 @@ static void trace_send(uint32_t node, const struct snic_replica_trace *t)
     else if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) != 0)
         (void)snprintf(value, sizeof(value), " deleted");
     if (m->ts == 0)
-        say("%u -> %-5s %s", node, mask_name(t->action->to), message_names[m->type]);
+        trace("%u -> %-5s %s", node, mask_name(t->action->to), message_names[m->type]);
     else
-        say("%u -> %-5s %-6s %s %s%s%s", node, mask_name(t->action->to), message_names[m->type],
-            key_name(&m->key), ts_name(m->ts), value,
-            (m->flags & SNIC_DDP_MSG_REPLAY) != 0 ? " (replay)" : "");
+        trace("%u -> %-5s %-6s %s %s%s%s", node, mask_name(t->action->to), message_names[m->type],
+              key_name(&m->key), ts_name(m->ts), value,
+              (m->flags & SNIC_DDP_MSG_REPLAY) != 0 ? " (replay)" : "");
 }
 
 static void trace_action(uint32_t node, const struct snic_replica_trace *t)
@@ -169,14 +169,14 @@ static void trace_action(uint32_t node, const struct snic_replica_trace *t)
     if (a->type == SNIC_DDP_SEND)
         trace_send(node, t);
     else if (a->type == SNIC_DDP_APPEND)
-        say("%u log      %s %s%s", node, key_name(&a->msg.key), ts_name(a->msg.ts),
-            (a->flags & SNIC_DDP_BACKGROUND) != 0 ? " (background)" : "");
+        trace("%u log      %s %s%s", node, key_name(&a->msg.key), ts_name(a->msg.ts),
+              (a->flags & SNIC_DDP_BACKGROUND) != 0 ? " (background)" : "");
     else if (a->type == SNIC_DDP_CAUGHT_UP)
-        say("%u has caught up", node);
+        trace("%u has caught up", node);
     else if (a->type == SNIC_DDP_READY)
-        say("%u is recovered after the restart", node);
+        trace("%u is recovered after the restart", node);
     else if (a->type == SNIC_DDP_SUSPECT)
-        say("%u suspects %s", node, mask_name(a->to));
+        trace("%u suspects %s", node, mask_name(a->to));
 }
 
 static void on_trace(void *ctx, const struct snic_replica_trace *t)
@@ -187,11 +187,11 @@ static void on_trace(void *ctx, const struct snic_replica_trace *t)
     if (t->kind == SNIC_REPLICA_TRACE_ACTION)
         trace_action(n->number, t);
     else if (t->kind == SNIC_REPLICA_TRACE_EVENT && t->event->type == SNIC_DDP_APPENDED)
-        say("%u durable  %s %s", n->number, key_name(&t->event->key), ts_name(t->event->ts));
+        trace("%u durable  %s %s", n->number, key_name(&t->event->key), ts_name(t->event->ts));
     else if (t->kind == SNIC_REPLICA_TRACE_MEMBER && t->member->type == SNIC_MEMBER_VIEW)
-        say("%u view %u: full %s, learners %s%s", n->number, t->member->view.epoch,
-            mask_name(t->member->view.full), mask_name(t->member->view.learners),
-            t->member->view.restart != 0 ? ", restart" : "");
+        trace("%u view %u: full %s, learners %s%s", n->number, t->member->view.epoch,
+              mask_name(t->member->view.full), mask_name(t->member->view.learners),
+              t->member->view.restart != 0 ? ", restart" : "");
 }
 
 static void on_done(struct snic_replica_op *done)
@@ -199,14 +199,15 @@ static void on_done(struct snic_replica_op *done)
     struct op *o = SNIC_CONTAINER(done, struct op, op);
     o->used = 0;
     if (done->result == 0 && done->kind == SNIC_REPLICA_GET)
-        say("%s: %.*s (%s)", o->text, (int)done->size, (const char *)done->data, ts_name(done->ts));
+        trace("%s: %.*s (%s)", o->text, (int)done->size, (const char *)done->data,
+              ts_name(done->ts));
     else if (done->result == 0 && done->kind != SNIC_REPLICA_SYNC)
-        say("%s: done (%s)", o->text, ts_name(done->ts));
+        trace("%s: done (%s)", o->text, ts_name(done->ts));
     else if (done->result == SNIC_ECANCELED && done->data != NULL)
-        say("%s: refused, it holds %.*s (%s)", o->text, (int)done->size, (const char *)done->data,
-            ts_name(done->ts));
+        trace("%s: refused, it holds %.*s (%s)", o->text, (int)done->size, (const char *)done->data,
+              ts_name(done->ts));
     else
-        say("%s: %s", o->text, done->result == 0 ? "done" : snic_strerror(done->result));
+        trace("%s: %s", o->text, done->result == 0 ? "done" : snic_strerror(done->result));
 }
 
 /* ---- Nodes ---- */
@@ -229,7 +230,7 @@ static void node_up(struct node *n, int found)
     o.addrs = g.addrs;
     o.cluster = 1;
     o.node = n->number;
-    o.incarnation = 100 * ++n->life;
+    o.incarnation = 100 * ++n->starts;
     o.configured = (uint16_t)((1u << g.nodes) - 1);
     o.witness = (uint16_t)(g.witness ? 1u << (g.nodes - 1) : 0);
     o.model = g.model;
@@ -260,7 +261,7 @@ static void node_down(struct node *n, int power)
     for (uint32_t i = 0; i < OPS; i++) {
         if (g.op[i].used && g.op[i].node == n->number) {
             g.op[i].used = 0;
-            say("%s: no reply: node %u went down", g.op[i].text, n->number);
+            trace("%s: no reply: node %u went down", g.op[i].text, n->number);
         }
     }
     snic_replica_stop(n->r);
@@ -365,9 +366,9 @@ static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t w
     while (o < g.op + OPS && o->used)
         o++;
     if (o == g.op + OPS || n->r == NULL) {
-        say("%s: %s", line,
-            n->r == NULL ? "the node is down: restart it first"
-                         : "too many operations without a reply");
+        trace("%s: %s", line,
+              n->r == NULL ? "the node is down: restart it first"
+                           : "too many operations without a reply");
         return;
     }
     memset(o, 0, sizeof(*o));
@@ -399,7 +400,7 @@ static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t w
         n->scope = 0;
     if (r != 0) {
         o->used = 0;
-        say("%s: %s", line, snic_strerror(r));
+        trace("%s: %s", line, snic_strerror(r));
         return;
     }
     for (uint32_t i = 0; wait && o->used && i < 20000; i++)

@@ -62,8 +62,8 @@ static void host_gone(void *ctx, struct snic_files_server *s, int reason)
     snic_loop_stop(n->dpu_loop);
 }
 
-static int host_came(void *ctx, struct snic_channel_hub *hub,
-                     const struct snic_channel_offer *offer)
+static int host_accept(void *ctx, struct snic_channel_hub *hub,
+                       const struct snic_channel_offer *offer)
 {
     struct node *n = ctx;
     struct snic_files_server_opts o = {.opts_size = sizeof(o), .gone = host_gone, .ctx = n};
@@ -111,7 +111,7 @@ static void *mount_image(struct node *n, struct snic_io **io)
 static void *dpu(void *arg)
 {
     struct node *n = arg;
-    struct snic_channel_hub_opts o = {.opts_size = sizeof(o), .accept = host_came, .ctx = n};
+    struct snic_channel_hub_opts o = {.opts_size = sizeof(o), .accept = host_accept, .ctx = n};
     size_t size = snic_channel_hub_memsize(&o);
     void *hub_mem = block(size, SNIC_CACHELINE);
     struct snic_dma_events none = {0}; /* the hubs set theirs */

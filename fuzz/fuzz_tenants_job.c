@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct told {
+struct mistakes {
     unsigned count;
     unsigned lines; /* of the file */
 };
@@ -23,7 +23,7 @@ static void need(int ok)
 
 static void mistake(void *ctx, unsigned line, const char *text)
 {
-    struct told *t = ctx;
+    struct mistakes *t = ctx;
 
     need(line <= t->lines && strlen(text) > 0 && memchr(text, '\n', strlen(text)) == NULL);
     t->count++;
@@ -31,7 +31,7 @@ static void mistake(void *ctx, unsigned line, const char *text)
 
 static void ignored(void *ctx, unsigned line, const char *text)
 {
-    const struct told *t = ctx;
+    const struct mistakes *t = ctx;
 
     need(line <= t->lines && strlen(text) > 0 && memchr(text, '\n', strlen(text)) == NULL);
 }
@@ -68,7 +68,7 @@ static void look(const struct job *j)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct job_list list;
-    struct told told = {0, 1};
+    struct mistakes seen = {0, 1};
     char *copy = malloc(size + 1); /* one byte more, so that an empty file has an address */
     unsigned r;
     unsigned tenants = 0;
@@ -80,10 +80,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     copy = realloc(copy, size > 0 ? size : 1);
     for (size_t i = 0; i < size; i++)
-        told.lines += data[i] == '\n';
-    const struct job_source source = {mistake, ignored, variable, &told};
+        seen.lines += data[i] == '\n';
+    const struct job_source source = {mistake, ignored, variable, &seen};
     r = job_parse(&list, copy, size, &source);
-    need(r == told.count);
+    need(r == seen.count);
     if (r == 0) {
         need(list.count >= 1 && list.count <= JOB_SECTIONS_MAX);
         for (unsigned i = 0; i < list.count; i++) {

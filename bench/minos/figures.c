@@ -84,7 +84,7 @@ static const char *const why[KINDS] = {
     "the cost model is too simple, or what is free in it was set wrongly",
     "clients do not think, so throughput follows from the latencies by Little's law",
     "all of it is reads that wait for the hottest keys' locks; what a read costs otherwise the "
-    "paper does not say (read_ns is assumed)",
+    "paper does not report (read_ns is assumed)",
     "a fourth of the bars are workloads without writes, in which both designs do the same and the "
     "ratio is 1 (without them it is like the writes'); by Little's law the others cannot make up "
     "for it"};

@@ -98,8 +98,8 @@ static uint64_t host_send(struct world *w, uint32_t node, uint32_t core, uint64_
     uint8_t whose = (uint8_t)core;
     if (world_is_record(&a->msg)) {
         each += world_ps(w, MINOS_HOST_KILOBYTE);
-        world_own(w, &a->msg, w->asking);
-        w->client[w->asking].first_inv = at + each;
+        world_own(w, &a->msg, w->requester);
+        w->client[w->requester].first_inv = at + each;
     }
     if (acks)
         whose = world_core_of(w, world_owner(w, &a->msg));
@@ -225,7 +225,7 @@ static void host_flushed(struct world *w, uint32_t node, uint32_t core, uint32_t
 /* Queue it on the core; events have two numbers, so node and core share one. */
 static void host_flush_ends(struct world *w, uint32_t where, uint32_t parcel)
 {
-    world_core_ask(w, where / WORLD_CORES_MAX, where % WORLD_CORES_MAX, host_flushed, parcel);
+    world_core_queue(w, where / WORLD_CORES_MAX, where % WORLD_CORES_MAX, host_flushed, parcel);
 }
 
 /* Flushes whose marker is written, and before which all is durable. */
@@ -288,7 +288,7 @@ void host_request(struct world *w, uint32_t node, uint32_t core, uint32_t client
         at += world_ps(w, MINOS_HOST_WRITE) + 2 * world_ps(w, MINOS_CAS_HOST);
     if (ev.type == SNIC_DDP_READ)
         at += world_ps(w, MINOS_READ);
-    w->asking = client;
+    w->requester = client;
     host_step(w, node, &ev);
     host_end(w, node, core, host_act(w, node, core, at));
 }
@@ -353,7 +353,7 @@ static void host_posted(struct world *w, uint32_t node, uint32_t parcel)
 
 static void host_received(struct world *w, uint32_t node, uint32_t parcel)
 {
-    world_core_ask(w, node, w->parcels[parcel].core, host_handle, parcel);
+    world_core_queue(w, node, w->parcels[parcel].core, host_handle, parcel);
 }
 
 void host_arrive(struct world *w, uint32_t node, uint32_t parcel)

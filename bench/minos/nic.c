@@ -154,7 +154,7 @@ static void nic_mark(struct world *w, uint32_t node, const struct snic_ddp_actio
 }
 
 /* Send to the host, to the core of the client that waits for it. */
-static void nic_tell(struct world *w, uint32_t node, const struct snic_ddp_msg *m)
+static void nic_notify(struct world *w, uint32_t node, const struct snic_ddp_msg *m)
 {
     uint32_t client = world_owner(w, m);
     if (m->type == SNIC_DDP_PERSIST_ACK)
@@ -176,7 +176,7 @@ static void nic_act(struct world *w, uint32_t node)
             nic_send(w, node, &a, &turn);
             break;
         case SNIC_DDPNIC_PCIE:
-            nic_tell(w, node, &a.msg);
+            nic_notify(w, node, &a.msg);
             break;
         case SNIC_DDPNIC_WAKE:
             world_at(w, w->now, nic_wake, node, (uint32_t)a.msg.key.w[1]);
@@ -343,7 +343,7 @@ static uint64_t nic_host(struct world *w, uint32_t node, uint64_t at,
             at += world_ps(w, MINOS_HOST_MESSAGE);
             if (world_is_record(&a.msg)) {
                 at += world_ps(w, MINOS_HOST_KILOBYTE);
-                world_own(w, &a.msg, w->asking);
+                world_own(w, &a.msg, w->requester);
             }
             world_at(w, at, nic_posted, node, world_parcel_new(w, &a.msg, 0, 0));
             break;
@@ -375,7 +375,7 @@ static void nic_host_message(struct world *w, uint32_t node, uint32_t core, uint
 
 static void nic_over_pcie(struct world *w, uint32_t node, uint32_t parcel)
 {
-    world_core_ask(w, node, w->parcels[parcel].core, nic_host_message, parcel);
+    world_core_queue(w, node, w->parcels[parcel].core, nic_host_message, parcel);
 }
 
 void nic_request(struct world *w, uint32_t node, uint32_t core, uint32_t client)
@@ -386,6 +386,6 @@ void nic_request(struct world *w, uint32_t node, uint32_t core, uint32_t client)
         at += world_ps(w, MINOS_HOST_WRITE) + world_ps(w, MINOS_CAS_HOST);
     if (ev.type == SNIC_DDP_READ)
         at += world_ps(w, MINOS_READ);
-    w->asking = client;
+    w->requester = client;
     world_core_until(w, node, core, nic_host(w, node, at, &ev));
 }

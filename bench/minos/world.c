@@ -118,7 +118,7 @@ void world_core_until(struct world *w, uint32_t node, uint32_t core, uint64_t at
     world_at(w, at, world_core_free, node, core);
 }
 
-void world_core_ask(struct world *w, uint32_t node, uint32_t core, world_task_fn fn, uint32_t arg)
+void world_core_queue(struct world *w, uint32_t node, uint32_t core, world_task_fn fn, uint32_t arg)
 {
     world_queue_push(&w->nodes[node].cores[core].queue, fn, arg);
     world_core_go(w, node, core);
@@ -266,7 +266,7 @@ void world_issue(struct world *w, uint32_t client)
     uint32_t core = client / (uint32_t)w->p->v[MINOS_CLIENTS];
     c->issued = w->now;
     c->active = 1;
-    world_core_ask(w, core / w->cores, core % w->cores, world_begin, client);
+    world_core_queue(w, core / w->cores, core % w->cores, world_begin, client);
 }
 
 struct snic_ddp_key world_key(uint32_t number)
@@ -325,7 +325,7 @@ static void world_client_done(struct world *w, uint32_t client, uint32_t unused)
     uint64_t sojourn = w->now - c->issued;
     (void)unused;
     if (!c->active)
-        minos_die("an answer that nobody waits for");
+        minos_die("a response without a pending request");
     c->active = 0;
     w->out->sojourn_ps += sojourn;
     w->out->longest_ps = snic_max_u64(w->out->longest_ps, sojourn);

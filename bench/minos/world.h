@@ -142,8 +142,8 @@ struct world {
     uint32_t heap_size;
     uint32_t cores; /* of a node */
     uint32_t clients;
-    uint32_t stopping; /* no new requests */
-    uint32_t asking;   /* the client whose request is being begun */
+    uint32_t stopping;  /* no new requests */
+    uint32_t requester; /* the client whose request is being begun */
     struct world_node *nodes;
     struct world_client *client;
     struct world_parcel *parcels;
@@ -189,7 +189,8 @@ uint64_t world_snic(struct world *w, uint32_t node, uint64_t time);
 /* Cores. */
 void world_queue_push(struct world_queue *q, world_task_fn fn, uint32_t arg);
 struct world_task world_queue_pop(struct world_queue *q);
-void world_core_ask(struct world *w, uint32_t node, uint32_t core, world_task_fn fn, uint32_t arg);
+void world_core_queue(struct world *w, uint32_t node, uint32_t core, world_task_fn fn,
+                      uint32_t arg);
 void world_core_until(struct world *w, uint32_t node, uint32_t core, uint64_t at);
 
 /* Parcels. */
