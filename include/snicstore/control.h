@@ -28,7 +28,7 @@
  *     client attaches.
  *   Never wraps. A disk has 65534 leases; then attach is refused with SNIC_EOVERFLOW until the disk
  *     is reissued: copied to a disk of the same name whose leases begin at 1. The holder of the
- *     last one keeps it until it detaches or the lease is revoked. A segment has 65535 moves in one
+ *     last one keeps it until it detaches or the lease is revoked. A segment has 21845 moves in one
  *     lease.
  *   Keys. The catalog has a check value of the key of an encrypted disk; only clients have the key.
  *     A client that has another key, or none, or has one for a disk without, is refused before it
@@ -49,7 +49,8 @@
  *     have one is down, for 10 s, the client retries (SNIC_EHOSTUNREACH).
  *
  * How a segment moves from A to B: B makes it, hidden, and copies all blocks with their versions
- * from A, while writes to A continue. A higher generation is recorded, and set at A, which from
+ * from A, while writes to A continue; then those that changed meanwhile, up to 5 passes in all, or
+ * until one copies 16 blocks or fewer. A higher generation is recorded, and set at A, which from
  * then on refuses the one that clients have; they look it up, and wait. B copies the newer blocks.
  * The new location is recorded with a still higher generation, sent to the client, and the segment
  * at A deleted: an A that does not receive that command refuses requests of the new generation,
