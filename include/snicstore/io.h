@@ -241,7 +241,7 @@ struct snic_io_room;
 /** 1 if a request's place is free. */
 typedef int (*snic_io_room_ready_fn)(const struct snic_io_room *r);
 
-/** One per handle, in the backend's own struct; private to lib/io. */
+/** One per handle, in the struct of the backend, which uses it by the functions below only. */
 struct snic_io_room {
     struct snic_io *io;
     snic_io_room_ready_fn ready;

@@ -272,9 +272,10 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
  * that they can have; new records are refused with SNIC_ENOSPC at 16 MiB. The rest is for changes
  * that take no space (removals, replaced records, bytes overwritten in place or where ALLOC was)
  * and for RESERVE. If the disk is full nevertheless, SYNC fails with SNIC_ENOSPC and DURABLE with
- * SNIC_EUNKNOWN (it took effect in memory), and the batch is retried until there is space. After
- * any other error of a flush or transaction the handle is dead: everything ends with SNIC_EIO until
- * the store is opened anew.
+ * SNIC_EUNKNOWN (it took effect in memory), and a sole handle retries the batch until there is
+ * space. A shared handle drops it: the commits in it fail with SNIC_ENOSPC and change nothing.
+ * After any other error of a flush or transaction the handle is dead: everything ends with SNIC_EIO
+ * until the store is opened anew.
  *
  * Zero the struct, then set opts_size and path.
  */

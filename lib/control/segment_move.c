@@ -4,12 +4,12 @@
  * and a command, and ends with the answer. Any failure, also a server that is gone, ends the move,
  * and the segment stays; the destination's copy is dropped, now or when that server registers.
  *
- *     MAKE   the destination makes it, with the next generation, which is never disclosed
- *     COPY   it copies; again, while much has changed meanwhile
- *     SEAL   the generation after that is recorded, not disclosed (C4), and set at the source
- *     LAST   it copies the remaining blocks
- *     OPEN   the generation after that is set at the destination
- *     OVER   it and the new location are recorded, then disclosed; the source drops the segment
+ *     MAKE        the destination makes it, with the next generation, which is never disclosed
+ *     COPY        it copies; again, while much has changed meanwhile
+ *     SEAL        the generation after that is recorded, not disclosed (C4), and set at the source
+ *     COPY_REST   it copies the remaining blocks
+ *     OPEN        the generation after that is set at the destination
+ *     RECORD      it and the new location are recorded, then disclosed; the source drops its copy
  *
  * So a client never has a generation that another server has, too: a server that did not get the
  * command to drop its copy, the source or the destination of a move that failed, refuses all

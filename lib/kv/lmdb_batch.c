@@ -9,10 +9,11 @@
  * In flight a batch has up to two parts: the flush of the object file and the transaction. With map
  * records (names) the transaction waits for the flush (S3); else both run at once.
  *
- * A batch that does not fit the disk stays in flight and is retried; until then SYNC, and
- * operations that take space, fail with SNIC_ENOSPC, and DURABLE with SNIC_EUNKNOWN: it took effect
- * in memory. After any other failure the handle is dead: a second fdatasync does not recover what a
- * failed one lost.
+ * A sole handle's batch that does not fit the disk stays in flight and is retried; until then SYNC,
+ * and operations that take space, fail with SNIC_ENOSPC, and DURABLE with SNIC_EUNKNOWN: it took
+ * effect in memory. A shared handle drops the batch: its commits, which are evaluated inside the
+ * transaction, fail with SNIC_ENOSPC and change nothing. After any other failure the handle is
+ * dead: a second fdatasync does not recover what a failed one lost.
  */
 #include "kv/lmdb_priv.h"
 

@@ -15,7 +15,7 @@ struct conformance_io {
     struct snic_io *io;
     struct snic_loop *loop;
     struct snic_world *world; /**< NULL on a real loop                         */
-    struct snic_disk *disk;   /**< NULL unless the backend is mem              */
+    struct snic_disk *disk;   /**< of mem and sim_ssd, else NULL               */
 };
 
 /** How to make one; size is CONFORMANCE_IO_BYTES, content zero. */
@@ -23,11 +23,11 @@ struct conformance_io_backend {
     const char *name;
     /** Open with @p depth, or call support_skip(). */
     void (*open)(struct conformance_io *c, const struct conformance_io_backend *b, uint32_t depth);
-    uint32_t mask;  /**< SNIC_LOOP_HAVE_* to hide       */
-    uint32_t flags; /**< SNIC_IO_OPEN_*                 */
-    uint32_t align; /**< mem                            */
-    uint64_t delay_ns;
-    uint32_t caps; /**< mem; 0: the default            */
+    uint32_t mask;     /**< SNIC_LOOP_HAVE_* to hide       */
+    uint32_t flags;    /**< uring: SNIC_IO_OPEN_*; sim_ssd: its condition */
+    uint32_t align;    /**< mem, sim_ssd; 0: the default    */
+    uint64_t delay_ns; /**< mem: longest; sim_ssd: not 0 makes it one die */
+    uint32_t caps;     /**< mem, sim_ssd; 0: the default    */
 };
 
 #define CONFORMANCE_IO_BYTES ((uint64_t)1 << 20)

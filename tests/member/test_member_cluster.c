@@ -175,7 +175,10 @@ static void test_member_cluster_slow_node_evicted(void **state)
     assert_true(sim_is_well(&sim)); /* no node calls it slow any more */
 }
 
-/* One whose own sendings do not arrive calls all others slow: they stay. */
+/*
+ * Node 0 reports both others as slow (mask 6: nodes 1 and 2), as one does whose own messages do not
+ * arrive: no node is left out. Then it reports node 2 alone (mask 4), and node 2 is left out.
+ */
 static void test_member_cluster_most_called_slow_none_goes(void **state)
 {
     (void)state;
