@@ -165,6 +165,33 @@ LAYERS = {
         ["layout.c", "op.c"], ["batch.c", "meta.c", "recover.c"], ["compact.c", "tail.c"],
         ["format.c"], ["wal.c", "check.c"],
     ],
+    "lib/ebs": [
+        # packets, checksums, ciphers, tables
+        ["ebs_priv.h", "lookup.h", "queue.h", "queue_priv.h", "format.c", "int.c", "status.c",
+         "sec.c", "openssl.c", "token.c", "opts.c", "pool.c", "lookup.c"],
+        ["addr.c", "decode.c", "encode.c", "map.c", "qos.c"],
+        ["sum.c"],
+        # an agent's queue: turns and ends of I/Os; RPCs; disks, admission; waiters
+        ["turn.c"],
+        ["rpc.c"],
+        ["disk.c", "queue.c"],
+        ["present.c", "wait.c"],
+        # one round of work, servers
+        ["report.c", "server.c"],
+    ],
+    "lib/luna": [
+        ["frame.c"],
+        # the agent
+        ["watch.c"],
+        ["rpc.c"],
+        ["conn.c", "send.c"],
+        ["agent.c", "recv.c"],
+        ["init.c", "check.c"],
+        # the target
+        ["peer.c"],
+        ["answer.c", "intake.c"],
+        ["target.c"],
+    ],
     "lib/fscache": [
         ["inode.c"], ["request.c"], ["data.c", "flush.c"], ["step.c"], ["region.c"],
         ["fscache.c"],

@@ -189,17 +189,6 @@ int ebs_queue_limit(struct ebs_queue *q, uint32_t disk, const struct snic_ebs_di
 
 /* ---- Locations ---- */
 
-void ebs_disk_resume(struct ebs_queue *q, struct ebs_disk *d, uint64_t segment)
-{
-    uint32_t nowhere = ebs_server_none(q);
-    if ((!d->map_reported && !d->map_pending) ||
-        (d->need_segment != segment && q->loads[nowhere].rpcs >= ebs_share(q, nowhere)))
-        return;
-    d->map_reported = 0;
-    d->map_pending = 0;
-    ebs_disk_turn(q, d);
-}
-
 int ebs_queue_map(struct ebs_queue *q, uint32_t disk, uint64_t segment,
                   const struct snic_ebs_where *w, uint64_t now_ns)
 {

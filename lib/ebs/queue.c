@@ -1,64 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * I/Os: submission, admission, completion.
+ * I/Os: submission, admission, deadlines.
  */
 #include "ebs/queue_priv.h"
-
-uint32_t ebs_share(const struct ebs_queue *q, uint32_t server)
-{
-    return q->o.servers_max == 1 && server == 0 ? q->o.rpcs_max : q->o.rpcs_max / 2;
-}
-
-void ebs_disk_turn(struct ebs_queue *q, struct ebs_disk *d)
-{
-    if (snic_link_alone(&d->queue) || d->map_pending || d->map_reported)
-        return;
-    if (snic_link_alone(&d->turn)) {
-        snic_link_append(&q->turns, &d->turn);
-        q->dirty = 1;
-    }
-}
-
-/* ---- The end ---- */
-
-static void ebs_io_forget_age(struct ebs_queue *q, struct snic_ebs_io *io)
-{
-    if (q->slow == &io->age)
-        q->slow = io->age.next;
-    snic_link_remove(&io->age);
-}
-
-static void ebs_io_done(struct ebs_queue *q, struct snic_ebs_io *io)
-{
-    struct ebs_disk *d = &q->disks[io->disk];
-    SNIC_ASSERT(io->rpcs == 0 && io->state != EBS_IO_OVER);
-    io->state = EBS_IO_OVER;
-    io->done_ns = q->now_ns;
-    ebs_io_forget_age(q, io);
-    snic_link_remove(&io->order);
-    snic_link_remove(&io->link);
-    snic_link_append(&q->done, &io->link);
-    d->inside--;
-}
-
-static void ebs_flushes(struct ebs_queue *q, struct ebs_disk *d)
-{
-    while (!snic_link_alone(&d->order)) {
-        struct snic_ebs_io *io = SNIC_CONTAINER(d->order.next, struct snic_ebs_io, order);
-        if (io->op != SNIC_EBS_IO_FLUSH)
-            return;
-        ebs_io_done(q, io);
-    }
-}
-
-void ebs_io_progress(struct ebs_queue *q, struct snic_ebs_io *io)
-{
-    struct ebs_disk *d = &q->disks[io->disk];
-    if (io->rpcs > 0 || io->cursor < io->blocks)
-        return;
-    ebs_io_done(q, io);
-    ebs_flushes(q, d);
-}
 
 /* ---- Submission ---- */
 
@@ -122,7 +66,7 @@ int ebs_queue_submit(struct ebs_queue *q, struct snic_ebs_io *io, uint64_t now_n
     if (io->op != SNIC_EBS_IO_READ)
         snic_link_append(&d->order, &io->order);
     if (io->op == SNIC_EBS_IO_FLUSH) {
-        ebs_flushes(q, d);
+        ebs_disk_flushes(q, d);
         return 0;
     }
     snic_link_append(&d->queue, &io->link);
@@ -353,20 +297,6 @@ void ebs_queue_admit(struct ebs_queue *q)
         else if (idle == NULL && q->turns.prev == &d->turn) /* it is still on the list */
             idle = d;
     }
-}
-
-int ebs_queue_work(struct ebs_queue *q)
-{
-    struct snic_timer *t;
-    while ((t = snic_wheel_pop(&q->wheel, q->now_ns)) != NULL)
-        t->fn(t, q->now_ns);
-    ebs_queue_expire(q);
-    ebs_queue_lookups(q);
-    if (!q->dirty && q->now_ns < q->qos_ns)
-        return 0;
-    q->dirty = 0;
-    ebs_queue_admit(q);
-    return 1;
 }
 
 /* ---- Deadlines ---- */

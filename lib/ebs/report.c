@@ -45,6 +45,20 @@ static int ebs_report(struct ebs_queue *q, struct snic_ebs_action *a)
             ebs_report_io(a, SNIC_EBS_ACT_SLOW, ebs_queue_slow(q)));
 }
 
+int ebs_queue_work(struct ebs_queue *q)
+{
+    struct snic_timer *t;
+    while ((t = snic_wheel_pop(&q->wheel, q->now_ns)) != NULL)
+        t->fn(t, q->now_ns);
+    ebs_queue_expire(q);
+    ebs_queue_lookups(q);
+    if (!q->dirty && q->now_ns < q->qos_ns)
+        return 0;
+    q->dirty = 0;
+    ebs_queue_admit(q);
+    return 1;
+}
+
 uint32_t ebs_queue_poll(struct ebs_queue *q, struct snic_ebs_action *out, uint32_t max)
 {
     uint32_t n = 0;

@@ -9,6 +9,19 @@
 #define SNIC_EBS__FENCE_LATER_NS (128 * SNIC_EBS__MS) /* least interval after a refusal */
 #define SNIC_EBS__FENCE_LAST_NS (1000 * SNIC_EBS__MS)
 
+/* ---- Lookups ---- */
+
+void ebs_rpc_wait_begin(struct ebs_queue *q, struct ebs_rpc *r)
+{
+    ebs_lookup_begin(&q->lookups, &r->lookup, q->loads[r->server].suspect, q->now_ns);
+}
+
+static void ebs_rpc_wait_parked(struct ebs_queue *q, struct ebs_rpc *r)
+{
+    r->lookup.sent = 0;
+    ebs_lookup_enqueue(&q->lookups, &r->lookup);
+}
+
 /* ---- Made and freed ---- */
 
 void ebs_rpc_new(struct ebs_queue *q, struct snic_ebs_io *io, uint32_t count,

@@ -7,33 +7,10 @@
  */
 #include "ebs/queue_priv.h"
 
-void ebs_rpc_wait_begin(struct ebs_queue *q, struct ebs_rpc *r)
-{
-    ebs_lookup_begin(&q->lookups, &r->lookup, q->loads[r->server].suspect, q->now_ns);
-}
-
 void ebs_rpc_answered(struct ebs_queue *q, struct ebs_rpc *r)
 {
     if (r->where != EBS_RPC_PARKED)
         ebs_rpc_wait_begin(q, r);
-}
-
-void ebs_rpc_wait_parked(struct ebs_queue *q, struct ebs_rpc *r)
-{
-    r->lookup.sent = 0;
-    ebs_lookup_enqueue(&q->lookups, &r->lookup);
-}
-
-void ebs_disk_event(struct ebs_queue *q, struct ebs_disk *d)
-{
-    if (snic_link_alone(&d->event))
-        snic_link_append(&q->disk_events, &d->event);
-}
-
-void ebs_disk_lookup(struct ebs_queue *q, struct ebs_disk *d)
-{
-    d->map_pending = 1;
-    ebs_disk_event(q, d);
 }
 
 void ebs_queue_lease_lost(struct ebs_queue *q, uint32_t disk)

@@ -2,9 +2,6 @@
 /*
  * Connections of the agent: opened, HELLO, watched, ended and opened again; and whether a server
  * has any.
- *
- * Silence is measured without the owner's stalls. A PROBE requests a response before the timeout,
- * so that a slow store is not taken for a dead network.
  */
 #include "luna/luna_priv.h"
 
@@ -203,24 +200,6 @@ void snic_luna_closed(struct snic_luna *c, uint32_t server, uint32_t conn, uint3
 
 /* ---- Silence ---- */
 
-static int luna_conn_waits(const struct luna_conn *n)
-{
-    return n->state == SNIC_LUNA_CONNECTING || n->state == SNIC_LUNA_GREETING || n->outside > 0 ||
-           n->probe_out || n->fence_out;
-}
-
-void luna_conn_expect(struct snic_luna *c, struct luna_conn *n)
-{
-    if (!luna_conn_waits(n))
-        n->heard = luna_alive(c); /* nothing was in flight: its silence begins now */
-}
-
-int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n)
-{
-    return (c->o.flags & SNIC_LUNA_PAPER) == 0 && luna_conn_waits(n) &&
-           luna_alive(c) - n->heard >= c->o.progress_ns / 4;
-}
-
 /* If one connection of a server with I/O is silent, idle ones may be dead as well: of that server,
    and of those that carry the waiting I/O next, which is behind it in its disk's queue or whose
    segment moves. A PROBE sent now has an answer, or none, by the time the connection is needed. All
@@ -234,23 +213,6 @@ static void luna_conn_doubt(struct snic_luna *c)
                 n->probe_due = 1;
         }
     c->q.dirty = 1;
-}
-
-void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
-{
-    if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0)
-        return;
-    if (!luna_conn_waits(n)) {
-        snic_wheel_cancel(&c->q.wheel, &n->timer);
-        return;
-    }
-    uint64_t quarter = c->o.progress_ns / 4;
-    uint64_t quarters = snic_min_u64(4, (luna_alive(c) - n->heard) / quarter + 1);
-    uint64_t wait = n->state == SNIC_LUNA_UP ? quarters * quarter : c->o.progress_ns;
-    uint64_t due = n->heard + snic_min_u64(wait, c->o.progress_ns) + c->lag_ns;
-    /* A timer that fires too early is armed again: so received bytes need not arm it each time. */
-    if (!n->timer.armed || n->timer.deadline_ns > due)
-        snic_wheel_arm(&c->q.wheel, &n->timer, due);
 }
 
 void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)

@@ -206,8 +206,17 @@ int luna_in_head(struct luna_in *in, unsigned direction, const unsigned char **d
 /** @return 1: the list matches data_crc and agg_crc. */
 int luna_in_list_good(const struct luna_in *in);
 
-/* agent.c */
-extern const struct ebs_queue_ops luna_queue_ops;
+/* watch.c */
+/** It has to answer: the handshake, requests or a PROBE. */
+int luna_conn_waits(const struct luna_conn *n);
+/** A frame that requires an answer is about to be sent. */
+void luna_conn_expect(struct snic_luna *c, struct luna_conn *n);
+/** 1: it does not answer, and gets no new requests until it does. */
+int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n);
+/** A frame was sent or answered: arm the timer anew. */
+void luna_conn_watch(struct snic_luna *c, struct luna_conn *n);
+/** The disk's token is sent on @p n before all else; ~0: all of them. */
+void luna_token_due(struct snic_luna *c, struct luna_conn *n, uint32_t disk);
 
 /* rpc.c */
 void luna_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc);
@@ -225,7 +234,6 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, uint32_t status,
                      uint32_t retry_us);
-void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 
 /* conn.c */
 void luna_conn_init(struct snic_luna *c, struct luna_server *s, uint32_t index);
@@ -233,19 +241,15 @@ void luna_conn_up(struct snic_luna *c, struct luna_conn *n);
 /** End it; @p notify: the owner has to abort it. */
 void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int notify);
 void luna_conn_fired(struct snic_timer *t, uint64_t now_ns);
-/** A frame that requires an answer is about to be sent. */
-void luna_conn_expect(struct snic_luna *c, struct luna_conn *n);
-/** 1: it does not answer, and gets no new requests until it does. */
-int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n);
-/** A frame was sent or answered: arm the timer anew. */
-void luna_conn_watch(struct snic_luna *c, struct luna_conn *n);
 void luna_server_fired(struct snic_timer *t, uint64_t now_ns);
 
 /* send.c */
 void luna_send(struct snic_luna *c);
-/** The disk's token is sent on @p n before all else; ~0: all of them. */
-void luna_token_due(struct snic_luna *c, struct luna_conn *n, uint32_t disk);
-int luna_send_fence(struct snic_luna *c, struct luna_rpc *r);
+/** The timer of an RPC: its blocks that were refused, or its fence, are sent again. */
+void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns);
+
+/* agent.c */
+extern const struct ebs_queue_ops luna_queue_ops;
 
 static inline uint64_t luna_alive(const struct snic_luna *c)
 {

@@ -6,7 +6,6 @@
  */
 #include "luna/luna_priv.h"
 
-#define SNIC_LUNA__FENCE_MAX_NS (100 * SNIC_LUNA__MS)
 /* Damaged answers about a block before it counts as damaged at the server. */
 #define SNIC_LUNA__WRONG 8
 
@@ -139,7 +138,7 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
     luna_rpc_list(c, r);
 }
 
-/* ---- Expiry and fences ---- */
+/* ---- Expiry ---- */
 
 void luna_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
@@ -156,19 +155,6 @@ void luna_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
     r->need = 0;
     ebs_rpc_fence(q, rpc, result);
     luna_rpc_list(c, r);
-}
-
-void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns)
-{
-    struct luna_rpc *r = SNIC_CONTAINER(t, struct luna_rpc, q.timer);
-    struct snic_luna *c = r->c;
-    (void)now_ns;
-    if (r->q.where == EBS_RPC_FENCING) {
-        if (ebs_rpc_fence_retry(&c->q, &r->q, SNIC_LUNA__FENCE_MAX_NS) > 0)
-            (void)luna_send_fence(c, r);
-        return;
-    }
-    luna_rpc_again(c, r, r->busy);
 }
 
 /* ---- The status of blocks ---- */

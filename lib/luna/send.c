@@ -9,6 +9,7 @@
 
 #define SNIC_LUNA__TOGETHER 32 /* blocks in flight on a connection before another is chosen */
 #define SNIC_LUNA__LOOK 32     /* RPCs scanned for those that may use this connection */
+#define SNIC_LUNA__FENCE_MAX_NS (100 * SNIC_LUNA__MS)
 
 static uint32_t luna_crc(const struct snic_luna *c, const void *data)
 {
@@ -325,19 +326,6 @@ static void luna_send_probe(struct snic_luna *c, struct luna_conn *n)
     luna_leave(c, n, o);
 }
 
-void luna_token_due(struct snic_luna *c, struct luna_conn *n, uint32_t disk)
-{
-    uint32_t first = disk == UINT32_MAX ? 0 : disk;
-    uint32_t end = disk == UINT32_MAX ? c->o.disks_max : disk + 1;
-    if (n->token_next < n->token_end) {
-        first = (uint32_t)snic_min_u64(first, n->token_next);
-        end = (uint32_t)snic_max_u64(end, n->token_end);
-    }
-    n->token_next = first;
-    n->token_end = end;
-    c->q.dirty = 1;
-}
-
 static void luna_put_token(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
                            const struct ebs_disk *d)
 {
@@ -384,7 +372,7 @@ static struct luna_conn *luna_best(const struct snic_luna *c, const struct luna_
 }
 
 /* Request to refuse its version, and all lower ones, in its segment. */
-int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
+static int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
 {
     struct snic_ebs_header h;
     struct luna_conn *n = luna_best(c, &c->servers[r->q.server], 0);
@@ -401,6 +389,19 @@ int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
     n->fence_out = 1;
     luna_leave(c, n, o);
     return 0;
+}
+
+void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns)
+{
+    struct luna_rpc *r = SNIC_CONTAINER(t, struct luna_rpc, q.timer);
+    struct snic_luna *c = r->c;
+    (void)now_ns;
+    if (r->q.where == EBS_RPC_FENCING) {
+        if (ebs_rpc_fence_retry(&c->q, &r->q, SNIC_LUNA__FENCE_MAX_NS) > 0)
+            (void)luna_send_fence(c, r);
+        return;
+    }
+    luna_rpc_again(c, r, r->busy);
 }
 
 /* ---- One round of sending ---- */

@@ -106,7 +106,7 @@ struct snic_luna_target {
     struct snic_luna_target_stats s;
 };
 
-/* target.c */
+/* peer.c */
 struct luna_peer *luna_peer_of(struct snic_luna_target *t, uint32_t handle);
 /** End it; @p notify: the owner has to abort it. */
 void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int notify);

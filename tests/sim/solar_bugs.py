@@ -105,7 +105,7 @@ BUGS = [
     ("a question is put once", "lib/ebs/wait.c",
      "if (!d->map_reported) continue;", "continue;",
      ("edges", "*looked_up_again*")),
-    ("what has no place may have all RPCs", "lib/ebs/queue.c",
+    ("what has no place may have all RPCs", "lib/ebs/turn.c",
      "return q->o.servers_max == 1 && server == 0 ? q->o.rpcs_max : q->o.rpcs_max / 2;",
      "return q->o.rpcs_max;",
      ("edges", "*unknown*")),
