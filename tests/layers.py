@@ -192,6 +192,21 @@ LAYERS = {
         ["answer.c", "intake.c"],
         ["target.c"],
     ],
+    "lib/volume": [
+        # time, lent memory; sockets and connections
+        ["pump.c", "tx.c"],
+        ["socket.c", "stream.c"],
+        # the server
+        ["grants.c"],
+        ["request.c"],
+        ["front_luna.c", "front_solar.c"],
+        ["server_open.c"],
+        ["server.c"],
+        # the client
+        ["disk.c", "path.c"],
+        ["agent_luna.c", "agent_solar.c"],
+        ["address.c", "client.c"],
+    ],
     "lib/fscache": [
         ["inode.c"], ["request.c"], ["data.c", "flush.c"], ["step.c"], ["region.c"],
         ["fscache.c"],

@@ -74,41 +74,6 @@ size_t snic_volume_memsize(const struct snic_volume_opts *o)
 
 /* ---- The pump ---- */
 
-uint64_t volume_now(const struct snic_volume *v)
-{
-    return snic_loop_now(v->o.loop);
-}
-
-void volume_soon(struct snic_volume *v)
-{
-    if (v->pumping)
-        return;
-    v->pumping = 1;
-    snic_loop_defer(v->o.loop, &v->pump);
-}
-
-void volume_report(struct snic_volume *v, const struct snic_ebs_action *a)
-{
-    v->stats.maps += a->type == SNIC_EBS_ACT_MAP;
-    if (a->type == SNIC_EBS_ACT_DONE)
-        volume_disk_done(v, a->io);
-    if (a->type == SNIC_EBS_ACT_LEASE)
-        v->disks[a->disk].lost = 1;
-    if (v->closing)
-        return;
-    if (a->type == SNIC_EBS_ACT_MAP)
-        v->e.map(v->ctx, a->disk, a->segment, a->gen32);
-    else if (a->type == SNIC_EBS_ACT_LEASE && v->e.lease != NULL)
-        v->e.lease(v->ctx, a->disk);
-    else if (a->type == SNIC_EBS_ACT_TOKEN && v->e.token != NULL)
-        v->e.token(v->ctx, a->disk);
-    else if (a->type == SNIC_EBS_ACT_SLOW && v->e.slow != NULL)
-        v->e.slow(v->ctx, a->io->disk, a->io->lba, a->io->blocks);
-    else if ((a->type == SNIC_EBS_ACT_SUSPECT || a->type == SNIC_EBS_ACT_RECOVERED) &&
-             v->e.suspect != NULL)
-        v->e.suspect(v->ctx, a->server, a->type == SNIC_EBS_ACT_SUSPECT);
-}
-
 static void client_run(struct snic_volume *v)
 {
     for (uint32_t i = 0; i < v->o.disks_max; i++)

@@ -298,3 +298,27 @@ void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk)
     if (disk < v->o.disks_max && v->disks[disk].used)
         v->disks[disk].lost = 1;
 }
+
+/* ---- Reports of the engine ---- */
+
+void volume_report(struct snic_volume *v, const struct snic_ebs_action *a)
+{
+    v->stats.maps += a->type == SNIC_EBS_ACT_MAP;
+    if (a->type == SNIC_EBS_ACT_DONE)
+        volume_disk_done(v, a->io);
+    if (a->type == SNIC_EBS_ACT_LEASE)
+        v->disks[a->disk].lost = 1;
+    if (v->closing)
+        return;
+    if (a->type == SNIC_EBS_ACT_MAP)
+        v->e.map(v->ctx, a->disk, a->segment, a->gen32);
+    else if (a->type == SNIC_EBS_ACT_LEASE && v->e.lease != NULL)
+        v->e.lease(v->ctx, a->disk);
+    else if (a->type == SNIC_EBS_ACT_TOKEN && v->e.token != NULL)
+        v->e.token(v->ctx, a->disk);
+    else if (a->type == SNIC_EBS_ACT_SLOW && v->e.slow != NULL)
+        v->e.slow(v->ctx, a->io->disk, a->io->lba, a->io->blocks);
+    else if ((a->type == SNIC_EBS_ACT_SUSPECT || a->type == SNIC_EBS_ACT_RECOVERED) &&
+             v->e.suspect != NULL)
+        v->e.suspect(v->ctx, a->server, a->type == SNIC_EBS_ACT_SUSPECT);
+}

@@ -216,6 +216,7 @@ static int front_solar_check(const struct snic_volume_server *s)
 }
 
 const struct volume_front volume_front_solar = {
+    .accounts = 1,
     .wrong = front_solar_wrong,
     .layout = front_solar_layout,
     .init = front_solar_init,

@@ -59,13 +59,13 @@ static struct volume_grant *grants_place(struct snic_volume_server *s, uint64_t 
 /* The connection's account; LUNA's connections have none: the token's. */
 static uint32_t grants_account(const struct volume_req *q, const struct snic_ebs_token *t)
 {
-    return q->front == &volume_front_solar ? q->r.account : t->account;
+    return q->front->accounts ? q->r.account : t->account;
 }
 
 /* A number that no other connection has. */
 static uint64_t grants_who(const struct volume_req *q)
 {
-    return q->front == &volume_front_solar ? q->r.conn_id : UINT64_C(1) << 32 | q->r.conn_id;
+    return q->front->accounts ? q->r.conn_id : UINT64_C(1) << 32 | q->r.conn_id;
 }
 
 static uint64_t grants_now(const struct snic_volume_server *s)

@@ -8,8 +8,6 @@
 
 /* ---- Options and memory ---- */
 
-#define SNIC_VOLUME__PORTS 16u /* tried for one that both transports can bind */
-
 static const struct ebs_opt server_opts_rows[] = {
     SNIC_EBS__OPT(snic_volume_server_opts, disks, 0, 1, SNIC_SEGMENTS_DISKS_MAX, "1..16"),
     SNIC_EBS__OPT(snic_volume_server_opts, writes_max, 256, 4, 65536, "4..65536"),
@@ -140,20 +138,7 @@ size_t snic_volume_server_memsize(const struct snic_volume_server_opts *from)
     return a.used + 3 * 4096; /* blocks are aligned to pages, the memory may not be */
 }
 
-/* ---- Receiving and sending ---- */
-
-uint64_t volume_server_now(const struct snic_volume_server *s)
-{
-    return snic_loop_now(s->o.loop);
-}
-
-void volume_server_soon(struct snic_volume_server *s)
-{
-    if (s->pumping || s->closing)
-        return;
-    s->pumping = 1;
-    snic_loop_defer(s->o.loop, &s->pump);
-}
+/* ---- The pump ---- */
 
 static void server_pump(struct snic_loop_msg *m)
 {
@@ -161,40 +146,6 @@ static void server_pump(struct snic_loop_msg *m)
     s->pumping = 0;
     for (uint32_t i = 0; i < s->fronts && !s->closing; i++)
         s->front[i]->pump(s);
-}
-
-/* All fronts at one address; the first chooses the port if addr has none. */
-static int server_listen(struct snic_volume_server *s)
-{
-    struct snic_net_addr a = s->o.addr;
-    for (uint32_t i = 0; i < s->fronts; i++) {
-        int r = s->front[i]->listen(s, &a);
-        if (r == 0)
-            continue;
-        while (i-- > 0)
-            s->front[i]->unlisten(s);
-        return r;
-    }
-    s->addr = a;
-    s->listens = 1;
-    return 0;
-}
-
-/* The epoch is durable: the first datagram may be received. */
-int volume_server_start(struct snic_volume_server *s)
-{
-    struct snic_segments_info info;
-    int r = 0;
-    snic_segments_inspect(s->store, &info);
-    s->list_max = info.list_max;
-    for (uint32_t i = 0; i < s->fronts && r == 0; i++)
-        r = s->front[i]->init(s);
-    if (r != 0)
-        return r;
-    r = server_listen(s);
-    for (uint32_t i = 0; r == SNIC_EADDRINUSE && s->o.addr.port == 0 && i < SNIC_VOLUME__PORTS; i++)
-        r = server_listen(s);
-    return r;
 }
 
 /* ---- Open and close ---- */

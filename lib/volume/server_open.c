@@ -18,6 +18,41 @@
 #define SNIC_VOLUME__META_FORMAT 1u
 /* Half of the epochs are left for later starts. */
 #define SNIC_VOLUME__META_FIRST (UINT32_C(1) << 31)
+#define SNIC_VOLUME__PORTS 16u /* tried for one that both transports can bind */
+
+/* All fronts at one address; the first chooses the port if addr has none. */
+static int server_open_listen(struct snic_volume_server *s)
+{
+    struct snic_net_addr a = s->o.addr;
+    for (uint32_t i = 0; i < s->fronts; i++) {
+        int r = s->front[i]->listen(s, &a);
+        if (r == 0)
+            continue;
+        while (i-- > 0)
+            s->front[i]->unlisten(s);
+        return r;
+    }
+    s->addr = a;
+    s->listens = 1;
+    return 0;
+}
+
+/* The epoch is durable: the first datagram may be received. */
+static int server_open_start(struct snic_volume_server *s)
+{
+    struct snic_segments_info info;
+    int r = 0;
+    snic_segments_inspect(s->store, &info);
+    s->list_max = info.list_max;
+    for (uint32_t i = 0; i < s->fronts && r == 0; i++)
+        r = s->front[i]->init(s);
+    if (r != 0)
+        return r;
+    r = server_open_listen(s);
+    for (uint32_t i = 0; r == SNIC_EADDRINUSE && s->o.addr.port == 0 && i < SNIC_VOLUME__PORTS; i++)
+        r = server_open_listen(s);
+    return r;
+}
 
 static void server_open_over(struct snic_volume_server *s, int result)
 {
@@ -25,7 +60,7 @@ static void server_open_over(struct snic_volume_server *s, int result)
         return;
     if (result == 0) {
         s->meta_state = VOLUME_META_DONE;
-        result = volume_server_start(s);
+        result = server_open_start(s);
     } else {
         s->stats.meta_errors++;
     }

@@ -5,15 +5,16 @@
  *     tx.c      memory that an engine has lent to the network
  *     socket.c  a datagram socket that sends trains, and queues those the network has no space for
  *     stream.c  a connection that sends sends, likewise
- *     server.c  the server's public functions; receiving and sending
+ *     pump.c    time, and when the engines are polled
+ *     server.c  the server's public functions
  *     server_open.c  its store, its own segment, its epoch
  *     request.c requests on their way through the store, of either transport
  *     grants.c  the tokens that clients have shown
  *     front_solar.c, front_luna.c   receive the requests, and send the answers
- *     client.c  the client's public functions; time
+ *     client.c  the client's public functions
  *     agent_solar.c, agent_luna.c   its engine and the engine's actions
  *     path.c    SOLAR: a socket per path
- *     disk.c    a disk as a handle of the io door
+ *     disk.c    a disk as a handle of the io door; reports of the engine
  *
  * Invariants
  * V1  An engine is polled from the pump alone: a message that runs after all that has arrived was
@@ -152,6 +153,8 @@ struct volume_ops {
 
 /* Receives requests, and sends their answers: one for each transport. */
 struct volume_front {
+    uint32_t accounts; /* 1: a connection belongs to an account */
+    uint32_t pad;
     /* What is wrong with an option of the engine's, by the name that it has here; NULL. */
     const char *(*wrong)(struct snic_volume_server *s);
     /* The engine's memory and its own; 0: beyond what memory can be. */
@@ -270,8 +273,7 @@ struct snic_volume_server {
     uint8_t meta_waits; /* for space in the log */
 };
 
-/* server.c */
-int volume_server_start(struct snic_volume_server *s);
+/* pump.c: the next poll of the engines */
 void volume_server_soon(struct snic_volume_server *s);
 uint64_t volume_server_now(const struct snic_volume_server *s);
 /* server_open.c */
@@ -389,16 +391,16 @@ struct snic_volume {
     uint8_t closing;
 };
 
-/* client.c */
+/* pump.c */
 void volume_soon(struct snic_volume *v);
 uint64_t volume_now(const struct snic_volume *v);
-/* An engine's report; SEND, OPEN and CLOSE are its agent's. */
-void volume_report(struct snic_volume *v, const struct snic_ebs_action *a);
 /* path.c */
 void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
 void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
 void volume_path_send(struct snic_volume *v, struct snic_solar_train *t);
 /* disk.c */
+/* An engine's report; SEND, OPEN and CLOSE are its agent's. */
+void volume_report(struct snic_volume *v, const struct snic_ebs_action *a);
 void volume_disks_init(struct snic_volume *v, struct volume_io *ios);
 void volume_disk_done(struct snic_volume *v, struct snic_ebs_io *io);
 /* Complete the requests that never reached the agent. @return how many */
