@@ -174,8 +174,13 @@ static void lmdb_io_pump(struct lmdb_kv *s)
     if (s->pumping)
         return;
     s->pumping = 1;
-    /* A flush that waits goes first: its batch holds up the others. */
-    while (!snic_io_waits(&s->flush_room) && (l = lmdb_io_turn(s)) != NULL) {
+    while ((l = lmdb_io_turn(s)) != NULL) {
+        if (snic_io_waits(&s->flush_room)) {
+            /* It goes first: its batch holds up the others. Behind it the handle's queue brings us
+               back here; nothing else does, when no transfer is in flight. */
+            snic_io_wait(s->buffered, &s->io_room);
+            break;
+        }
         struct lmdb_io *io = l->first;
         struct snic_io_req *req = &io->req;
         uint32_t counted = req->length > LMDB_LARGE ? (uint32_t)req->length : 0;
