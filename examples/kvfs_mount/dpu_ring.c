@@ -174,6 +174,22 @@ static void ring_cancel(struct kd *d, uint64_t number)
     }
 }
 
+/* A request that cannot be decoded is answered, too: the caller would wait for ever. */
+static void ring_refuse(struct kd *d, struct kd_call *c, uint64_t number)
+{
+    struct kd_ring *ring = d->end;
+
+    ex_log(EX_WARNING, "protocol error: malformed request of the host process");
+    memset(&c->r, 0, sizeof(c->r));
+    c->r.op.result = SNIC_EPROTO;
+    c->number = number;
+    c->has_token = 0;
+    c->has_slot = 0;
+    ring->free = c->next;
+    ring->in_flight++;
+    ring_done(&c->r);
+}
+
 static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *m)
 {
     struct kd *d = ctx;
@@ -194,7 +210,7 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
         return SNIC_EAGAIN;
     }
     if (ring_request(c, u, m->payload) != 0) {
-        ex_log(EX_WARNING, "protocol error: malformed request of the host process");
+        ring_refuse(d, c, u->number);
         return 1;
     }
     c->has_slot = 0;

@@ -10,7 +10,7 @@
 #include "snicstore.h"
 
 enum {
-    KM_WIRE_KIND = 0x6b766673, /* of the channel */
+    KM_WIRE_KIND = 0x6b766674, /* of the channel; another one whenever these structs change */
     KM_WIRE_CALL = 1,          /* up: struct km_up; down: struct km_down */
     KM_WIRE_CANCEL = 2,        /* up: number alone */
     KM_WIRE_STATE = 3,         /* down: alone has changed, or a second has passed */

@@ -99,8 +99,7 @@ static void narrow_begin(struct kvl *k, struct narrow_call *c, uint64_t object,
     uint64_t blocks = 1 + snic_rng_below(rng, NARROW_BLOCKS - block);
     c->piece = (struct snic_iov){c->bytes, blocks * KVL_BLOCK};
     kvl_fill(c->bytes, object, block * KVL_BLOCK, blocks * KVL_BLOCK, object);
-    c->call.op = (struct snic_kvop){.kind =
-                                        write ? SNIC_KVOP_OBJECT_WRITE : SNIC_KVOP_OBJECT_READ,
+    c->call.op = (struct snic_kvop){.kind = write ? SNIC_KVOP_OBJECT_WRITE : SNIC_KVOP_OBJECT_READ,
                                     .flags = flags[snic_rng_below(rng, write ? 4 : 2)],
                                     .object = object,
                                     .offset = block * KVL_BLOCK,
