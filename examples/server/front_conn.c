@@ -141,7 +141,10 @@ static void front_in_trim(struct front_in *b)
     }
 }
 
-/* What cannot be framed is answered in its turn; without an answer the connection is reset. */
+/*
+ * What cannot be framed is answered behind all before it; without an answer the connection is
+ * reset. Where answers have no order it is not the last: the connection closes when all are sent.
+ */
 static void front_error(struct front_conn *c, int error, const unsigned char *data, size_t size,
                         int closes)
 {
@@ -156,7 +159,7 @@ static void front_error(struct front_conn *c, int error, const unsigned char *da
         return;
     }
     c->eof |= closes; /* nothing more is read */
-    front_reply(c, c->next_seq++, &iov, 1, closes);
+    front_reply(c, c->next_seq++, &iov, 1, closes && c->slots != NULL);
 }
 
 /* One step over @p data. @return 1, and the bytes used in @p used; 0 more are needed */

@@ -422,6 +422,28 @@ def test_page_server_wrong_requests_answered_with_errors(make):
     n.stop()
 
 
+# Requests before bytes that are no protocol are answered, updates that wait for the log, too.
+# The baseline only: the director resets what it has not sent yet.
+def test_page_server_garbage_behind_requests_all_answered(make):
+    n = make()
+    if n.mode != "monolith":
+        return
+    n.start()
+    with Client(n.port) as c:
+        requests = [request(LOG, page=p, lsn=p + 1, previous=0, data=b"x", number=p + 1)
+                    for p in range(8)]
+        c.sock.sendall(b"".join(requests) + b"\xff" * 200)
+        got = {}
+        try:
+            while True:
+                number, status, _, _ = c.reply()
+                got[number] = status
+        except Closed:
+            pass
+        assert all(got.get(p + 1) == OK for p in range(8)), got
+    n.stop()
+
+
 # Bytes that are no protocol crash the server, hang it, or take others with them.
 def test_page_server_garbage_sent_others_go_on(make, rng):
     n = make().start()
