@@ -325,8 +325,6 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
 
 /* ---- Intents of a dead session ---- */
 
-enum { KVFS_INTENT_S_AT = 5 }; /* op->s, beside those of the phases that finish them */
-
 struct kvfs_intent_left {
     struct snic_kvop_key key;
     struct snic_kvfs_intent n;
@@ -430,6 +428,11 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
     int rc = x == NULL ? SNIC_ENOMEM : kvfs_intent_left_find(op, session, x);
     if (rc != 0)
         return rc;
+    /* Another session that recovers the same one may have deleted the intent of the last round. */
+    uint64_t number = x->none ? 0 : snic_get_be64(x->key.bytes + 9);
+    if (x->none || op->s[KVFS_INTENT_S_NUMBER] != number)
+        op->s[KVFS_INTENT_S_AT] = 0;
+    op->s[KVFS_INTENT_S_NUMBER] = number;
     if (x->none)
         return 0;
     if (x->n.state == SNIC_KVFS_INTENT_PENDING) {

@@ -364,6 +364,10 @@ enum {
     KVFS_UNMOUNT_SYNC
 };
 enum { KVFS_UNMOUNT_S_AT = 0, KVFS_UNMOUNT_S_FIRST, KVFS_UNMOUNT_S_COUNT, KVFS_UNMOUNT_S_ERROR };
+SNIC_STATIC_ASSERT((int)KVFS_UNMOUNT_S_ERROR < (int)KVFS_ORPHAN_RANGE_S_AT &&
+                       (int)KVFS_UNMOUNT_S_ERROR < (int)KVFS_INTENT_S_AT &&
+                       (int)KVFS_UNMOUNT_S_ERROR < (int)KVFS_TIMES_S_INO,
+                   "words of op->s that phases keep are not those of other phases");
 
 /* The next range of our own in which may be inodes without a name. The unassigned numbers of the
  * last one are none. */

@@ -91,6 +91,7 @@ enum {
     KVFS_ORPHAN_RANGE_S_HIGH, /* the last entry scanned */
     KVFS_ORPHAN_RANGE_S_LOW
 };
+SNIC_STATIC_ASSERT((int)KVFS_ORPHAN_RANGE_S_LOW < (int)KVFS_WORDS, "the last words of op->s");
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 
 /* ---- locks_publish.c ---- */

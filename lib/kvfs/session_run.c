@@ -13,13 +13,16 @@ enum { KVFS_SESSION_RUN_WAIT_NS = 100000 }; /* between checks of operations that
 enum { KVFS_YIELD_WAIT = 0, KVFS_YIELD_TIMES, KVFS_YIELD_LOCKS, KVFS_YIELD_FLAG };
 /* Phases of the removal of a dead session: TABLE determines the next step. */
 enum { KVFS_RECOVER_MARK = 0, KVFS_RECOVER_INTENTS, KVFS_RECOVER_TABLE, KVFS_RECOVER_RANGE };
-/* op->s: the session, the range, its numbers; then those of orphan_range.c. */
+/* op->s: the session, the range, its numbers; then those of intent_resolve.c or orphan_range.c. */
 enum {
     KVFS_RECOVER_S_ID = KVFS_OWN_S_ARGUMENT,
     KVFS_RECOVER_S_AT,
     KVFS_RECOVER_S_FIRST,
     KVFS_RECOVER_S_COUNT
 };
+SNIC_STATIC_ASSERT((int)KVFS_RECOVER_S_COUNT < (int)KVFS_ORPHAN_RANGE_S_AT &&
+                       (int)KVFS_RECOVER_S_COUNT < (int)KVFS_INTENT_S_AT,
+                   "words of op->s that phases keep are not those of other phases");
 
 static int kvfs_session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
 {

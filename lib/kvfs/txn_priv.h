@@ -156,7 +156,14 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable);
  */
 int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, const void *raw,
                         uint32_t raw_size, const void **record, uint32_t *size);
-/* Finish the intents of a dead session, in rounds of the phase that the operation is in. */
+/*
+ * Finish the intents of a dead session, in rounds of the phase that the operation is in. 0: there
+ * are none left, and its words of op->s are 0; KVFS_PENDING; SNIC_E*.
+ */
+enum {
+    KVFS_INTENT_S_AT = 5, /* op->s: the next item of the intent ... */
+    KVFS_INTENT_S_NUMBER  /* ... that has this number */
+};
 int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session);
 
 /* ---- cache.c ---- */
