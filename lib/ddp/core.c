@@ -347,16 +347,6 @@ int ddp_suspects_report(struct ddp_suspects *s, uint16_t *mask)
 
 /* ---- Actions that wait to be polled ---- */
 
-struct snic_ddp_action *ddp_ring_push(struct ddp_ring *r, struct snic_ddp_action *actions,
-                                      uint32_t size, uint32_t type)
-{
-    SNIC_ASSERT(r->count < size);
-    struct snic_ddp_action *a = &actions[(r->first + r->count++) % size];
-    memset(a, 0, sizeof(*a));
-    a->type = type;
-    return a;
-}
-
 /* ---- Models ---- */
 
 int ddp_rules_have(const struct ddp_rules *u, uint32_t type)

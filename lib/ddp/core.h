@@ -244,8 +244,16 @@ struct ddp_ring {
     uint32_t count;
 };
 
-struct snic_ddp_action *ddp_ring_push(struct ddp_ring *r, struct snic_ddp_action *actions,
-                                      uint32_t size, uint32_t type);
+static inline struct snic_ddp_action *ddp_ring_push(struct ddp_ring *r,
+                                                    struct snic_ddp_action *actions, uint32_t size,
+                                                    uint32_t type)
+{
+    SNIC_ASSERT(r->count < size);
+    struct snic_ddp_action *a = &actions[(r->first + r->count++) % size];
+    memset(a, 0, sizeof(*a));
+    a->type = type;
+    return a;
+}
 
 /* ---- Models ---- */
 
