@@ -7,9 +7,10 @@
  *     SEAL   the next generation of the old segment is recorded and set: a client that had the last
  *            lease and does not know that it has ended is refused
  *     MAKE   the new segment is made, on the same server or another one
- *     COPY   it is filled, and recorded
+ *     COPY   it is filled
+ *     RECORD it is recorded; NEXT takes the following segment
  *     SWAP   names are swapped by the record of the new disk; of two of a name the newer counts
- *     OVER   the old disk is deleted
+ *     DROP   the old disk is deleted
  *
  * Meanwhile neither disk is attached, moved or deleted. If anything fails the new one is deleted.
  * If the catalog's process dies it stays, as a disk named NAME.reissue, until the reissue is

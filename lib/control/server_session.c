@@ -228,5 +228,3 @@ void control_server_session_msg(struct control_session *s, struct snic_control_m
         control_session_malformed(s);
     }
 }
-
-/* ---- Commands ---- */

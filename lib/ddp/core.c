@@ -153,7 +153,7 @@ void ddp_timers_init(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t rep
 void ddp_timers_span(struct ddp_timers *ts, const void *first, size_t size, uint32_t count)
 {
     uint32_t i = 0;
-    while (ts->spans[i].size != 0)
+    while (i < SNIC_DDP__SPANS && ts->spans[i].size != 0)
         i++;
     SNIC_ASSERT(i < SNIC_DDP__SPANS);
     ts->spans[i].at = (uint64_t)((uintptr_t)first - (uintptr_t)ts);

@@ -120,5 +120,3 @@ void director_channel_closed_conn(struct snic_director_conn *c)
         d->closed_wait++;
     }
 }
-
-#undef SNIC_DIRECTOR__PIECE_BYTES

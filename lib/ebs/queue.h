@@ -328,8 +328,8 @@ uint64_t ebs_queue_mapped(struct ebs_queue *q, uint32_t server, int forget);
  */
 SNIC_NODISCARD int ebs_queue_token(struct ebs_queue *q, uint32_t disk,
                                    const unsigned char token[SNIC_EBS_TOKEN_BYTES]);
-/* 1: a request answered NO_TOKEN is sent again, after the token; 0: it fails as with FORBIDDEN.
- * */
+/* 1: a request answered NO_TOKEN is sent again, after the token; 0: it fails as with
+ * FORBIDDEN. */
 static inline int ebs_disk_has_token(const struct ebs_disk *d)
 {
     return d->token_serial != 0 && !d->token_bad;

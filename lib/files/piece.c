@@ -21,7 +21,7 @@ static void piece_copy(const struct snic_files_req *r, uint64_t pos, unsigned ch
                        int in)
 {
     const struct snic_iov *v = r->iov != NULL ? r->iov : &r->buf;
-    SNIC_ASSERT(pos <= r->length && n <= r->length - pos); /* files_iov_check() */
+    SNIC_ASSERT(pos <= r->length && n <= r->length - pos); /* data_iov_check() */
     while (n > 0) {
         size_t k;
         unsigned char *p;

@@ -171,7 +171,6 @@ static inline uint64_t qos_time(struct qos *q, uint64_t now_ns)
 
 /* ---- qos.c ---- */
 
-/** The inner handle's done. */
 /** Move what may go to the device; after everything that changes the engine. */
 void qos_pump(struct qos *q);
 

@@ -47,6 +47,8 @@ static size_t client_layout(struct snic_arena *a, struct snic_volume *v, void **
     const struct snic_volume_opts *o = &v->o;
     v->agent = client_agent(o);
     size_t size = v->agent->memsize(o);
+    if (size == 0)
+        a->used = SIZE_MAX; /* beyond what memory can be */
     *agent = snic_arena_take(a, 1, size, SNIC_VOLUME_ALIGN);
     v->agent->layout(a, v);
     v->servers = snic_arena_take(a, o->servers_max, sizeof(*v->servers), 64);
