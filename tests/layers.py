@@ -254,10 +254,13 @@ LAYERS = {
         ["image.c", "front_conn.c"], ["front.c"],
         ["dpu.c", "host.c", "monolith.c"],
     ],
+    "examples/resp": [
+        ["resp.c", "glob.c", "settings.c"], ["reply.c", "framing.c"],
+    ],
     "examples/kv_server": [
         # formats and tables
-        ["resp.c", "record.c", "index.c", "settings.c", "sha1.c", "glob.c", "command_docs_data.c",
-         "tenant.h", "tenant.c", "rdb.c", "script.c", "files_lib.c", "files_plain.c"],
+        ["record.c", "index.c", "sha1.c", "command_docs_data.c", "tenant.h",
+         "tenant.c", "rdb.c", "script.c", "files_lib.c", "files_plain.c"],
         # the store: requests below, databases exchanged, segments, the log; keys, compaction
         ["store_base.c"], ["swap.c"], ["segment.c"], ["store_cache.c", "compact_victim.c"],
         ["log.c"],

@@ -22,7 +22,7 @@ SINKS = re.compile(r"^(ex_(die|log|usage)|die|say|mistake|failed|km_wrong|tool_b
 # Words of replies that are Redis' own, byte for byte: they are not ours to choose.
 REDIS = re.compile(r"^-?(ERR|WRONGPASS|NOAUTH|NOPROTO|NOSCRIPT|NOTBUSY|EXECABORT|BUSYKEY|MISCONF|"
                    r"OOM|ABORTED|LOADING|WRONGTYPE)\b")
-REDIS_FILES = ("kv_server/command", "kv_server/settings.c", "kv_server/resp.c")
+REDIS_FILES = ("kv_server/command", "resp/settings.c", "resp/")
 PRIVATE = re.compile(
     r"\b(said|told|whoever|nobody|somebody|goes on|going on|stranger|lately|guests?|no memory|"
     r"nonsense|makes no sense|is not there|was not asked|is here|talks|a life|in the air|in vain|"

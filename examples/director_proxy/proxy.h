@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "../common.h"
-#include "../kv_server/resp.h"
+#include "../resp/resp.h"
 
 #define PROXY_PARTS_MAX 32
 

@@ -10,7 +10,7 @@ const struct kv_command_spec *kv_command_find(const struct kv_engine *e, const v
     struct resp_arg a = {name, (uint32_t)size};
 
     for (uint32_t i = 0; i < e->commands_count; i++)
-        if (kv_arg_is(&a, e->commands[i].name))
+        if (resp_arg_is(&a, e->commands[i].name))
             return &e->commands[i];
     return NULL;
 }
@@ -52,7 +52,7 @@ enum kv_outcome kv_command_run(struct kv_command *c)
     uint64_t began;
 
     c->spec = spec;
-    if (kv_arg_is(&c->argv[0], "post") || kv_arg_is(&c->argv[0], "host:")) {
+    if (resp_arg_is(&c->argv[0], "post") || resp_arg_is(&c->argv[0], "host:")) {
         c->flags |= KV_REPLY_CLOSE | KV_REPLY_SILENT; /* a web page made a browser send this */
         c->client->killed = 1;
         return KV_DONE;

@@ -121,10 +121,10 @@ static int client_type(struct client_filter *f, const struct resp_arg *a)
 {
     static const char *const others[] = {"master", "replica", "slave", "pubsub"};
 
-    if (kv_arg_is(a, "normal"))
+    if (resp_arg_is(a, "normal"))
         return 0;
     for (size_t i = 0; i < SNIC_COUNTOF(others); i++)
-        if (kv_arg_is(a, others[i])) {
+        if (resp_arg_is(a, others[i])) {
             f->none = 1;
             return 0;
         }
@@ -137,10 +137,10 @@ static int client_type(struct client_filter *f, const struct resp_arg *a)
 static void client_text(struct kv_engine *e, size_t from)
 {
     char head[32];
-    size_t n =
-        resp_put_number(head, e->resp3 ? '=' : '$', (int64_t)(e->size - from) + (e->resp3 ? 4 : 0));
+    size_t n = resp_put_number(head, e->reply.resp3 ? '=' : '$',
+                               (int64_t)(e->reply.size - from) + (e->reply.resp3 ? 4 : 0));
 
-    if (e->resp3) {
+    if (e->reply.resp3) {
         memcpy(head + n, "txt:", 4);
         n += 4;
     }
@@ -151,13 +151,13 @@ static void client_text(struct kv_engine *e, size_t from)
 static void client_list(struct kv_command *c)
 {
     struct client_filter f = {.command = c};
-    size_t from = c->engine->size;
+    size_t from = c->engine->reply.size;
     int64_t n;
 
-    if (c->argc == 4 && kv_arg_is(&c->argv[2], "type")) {
+    if (c->argc == 4 && resp_arg_is(&c->argv[2], "type")) {
         if (client_type(&f, &c->argv[3]) != 0)
             return;
-    } else if (c->argc > 3 && kv_arg_is(&c->argv[2], "id")) {
+    } else if (c->argc > 3 && resp_arg_is(&c->argv[2], "id")) {
         for (uint32_t i = 3; i < c->argc; i++)
             if (resp_number(c->argv[i].data, c->argv[i].size, &n) != 0 || n < 1) {
                 kv_put_error(c->engine, "ERR Invalid client ID");
@@ -175,7 +175,7 @@ static void client_list(struct kv_command *c)
 
 static void client_info(struct kv_command *c)
 {
-    size_t from = c->engine->size;
+    size_t from = c->engine->reply.size;
 
     client_line(c->engine, c->client);
     client_text(c->engine, from);
@@ -214,27 +214,27 @@ static int client_kill_options(struct kv_command *c, struct client_filter *f)
         const struct resp_arg *a = &c->argv[i];
         const struct resp_arg *v = i + 1 < c->argc ? a + 1 : NULL;
 
-        if (v != NULL && kv_arg_is(a, "id")) {
+        if (v != NULL && resp_arg_is(a, "id")) {
             if (resp_number(v->data, v->size, &f->id) != 0 || f->id <= 0) {
                 kv_put_error(c->engine, "ERR client-id should be greater than 0");
                 return -1;
             }
-        } else if (v != NULL && kv_arg_is(a, "type")) {
+        } else if (v != NULL && resp_arg_is(a, "type")) {
             if (client_type(f, v) != 0)
                 return -1;
-        } else if (v != NULL && kv_arg_is(a, "addr")) {
+        } else if (v != NULL && resp_arg_is(a, "addr")) {
             f->address = v;
-        } else if (v != NULL && kv_arg_is(a, "laddr")) {
+        } else if (v != NULL && resp_arg_is(a, "laddr")) {
             f->own = v;
-        } else if (v != NULL && kv_arg_is(a, "user")) {
-            if (!kv_arg_is(v, "default")) {
+        } else if (v != NULL && resp_arg_is(a, "user")) {
+            if (!resp_arg_is(v, "default")) {
                 kv_put_error(c->engine, "ERR No such user '%.*s'",
                              v->size < 128 ? (int)v->size : 128, (const char *)v->data);
                 return -1;
             }
-        } else if (v != NULL && kv_arg_is(a, "skipme") &&
-                   (kv_arg_is(v, "yes") || kv_arg_is(v, "no"))) {
-            f->skip_me = kv_arg_is(v, "yes");
+        } else if (v != NULL && resp_arg_is(a, "skipme") &&
+                   (resp_arg_is(v, "yes") || resp_arg_is(v, "no"))) {
+            f->skip_me = resp_arg_is(v, "yes");
         } else {
             client_syntax(c);
             return -1;
@@ -271,14 +271,14 @@ static void client_reply(struct kv_command *c)
     const struct resp_arg *a = &c->argv[2];
 
     c->flags |= KV_REPLY_USER;
-    if (kv_arg_is(a, "on")) {
+    if (resp_arg_is(a, "on")) {
         c->client->user &= ~(KV_WORD_SILENT | KV_WORD_SKIP);
         c->flags &= ~KV_REPLY_SILENT;
         client_ok(c);
-    } else if (kv_arg_is(a, "off")) {
+    } else if (resp_arg_is(a, "off")) {
         c->client->user |= KV_WORD_SILENT;
         c->flags |= KV_REPLY_SILENT;
-    } else if (kv_arg_is(a, "skip")) {
+    } else if (resp_arg_is(a, "skip")) {
         if ((c->client->user & KV_WORD_SILENT) == 0)
             c->client->user |= KV_WORD_SKIP;
         c->flags |= KV_REPLY_SILENT;
@@ -290,10 +290,10 @@ static void client_reply(struct kv_command *c)
 static void client_setinfo(struct kv_command *c)
 {
     const struct resp_arg *v = &c->argv[3];
-    int name = kv_arg_is(&c->argv[2], "lib-name");
+    int name = resp_arg_is(&c->argv[2], "lib-name");
     char *to = name ? c->client->lib_name : c->client->lib_version;
 
-    if (!name && !kv_arg_is(&c->argv[2], "lib-ver")) {
+    if (!name && !resp_arg_is(&c->argv[2], "lib-ver")) {
         kv_put_error(c->engine, "ERR Unrecognized option '%.*s'",
                      c->argv[2].size < 128 ? (int)c->argv[2].size : 128,
                      (const char *)c->argv[2].data);
@@ -317,11 +317,11 @@ static void client_setinfo(struct kv_command *c)
 
 static void client_no_evict(struct kv_command *c)
 {
-    if (!kv_arg_is(&c->argv[2], "on") && !kv_arg_is(&c->argv[2], "off")) {
+    if (!resp_arg_is(&c->argv[2], "on") && !resp_arg_is(&c->argv[2], "off")) {
         client_syntax(c);
         return;
     }
-    kv_session_no_evict(c, kv_arg_is(&c->argv[2], "on"));
+    kv_session_no_evict(c, resp_arg_is(&c->argv[2], "on"));
     client_ok(c);
 }
 
@@ -375,7 +375,7 @@ static void client_trackinginfo(struct kv_command *c)
 
 static void client_tracking(struct kv_command *c)
 {
-    if (kv_arg_is(&c->argv[2], "off"))
+    if (resp_arg_is(&c->argv[2], "off"))
         client_ok(c);
     else
         kv_put_error(c->engine, "ERR CLIENT TRACKING is not supported: this server sends no "

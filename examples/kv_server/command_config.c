@@ -56,7 +56,7 @@ static const char *config_at(const struct kv_engine *e, size_t i, char *value, s
     while (config_fixed(e, fixed, value, max) != NULL)
         fixed++;
     return i < fixed ? config_fixed(e, i, value, max)
-                     : kv_settings_get(&e->settings, i - fixed, value, max);
+                     : resp_settings_get(&e->settings, i - fixed, value, max);
 }
 
 /* Does an argument mean this setting? Names are compared without case. */
@@ -73,7 +73,7 @@ static int config_wanted(const struct kv_command *c, const char *name)
             pattern[k] = (char)(c->argv[i].data[k] >= 'A' && c->argv[i].data[k] <= 'Z'
                                     ? c->argv[i].data[k] + 32
                                     : c->argv[i].data[k]);
-        if (kv_glob((const unsigned char *)pattern, n, (const unsigned char *)name, strlen(name)))
+        if (resp_glob((const unsigned char *)pattern, n, (const unsigned char *)name, strlen(name)))
             return 1;
     }
     return 0;
@@ -159,7 +159,7 @@ static int config_check_names(struct kv_command *c)
 static void config_set(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
-    struct kv_settings next = e->settings;
+    struct resp_settings next = e->settings;
 
     if (c->argc % 2 != 0) {
         kv_put_error(e, "ERR syntax error");
@@ -178,7 +178,7 @@ static void config_set(struct kv_command *c)
         if (v->size < sizeof(value) && memchr(v->data, 0, v->size) == NULL) {
             memcpy(value, v->data, v->size);
             value[v->size] = 0;
-            wrong = kv_settings_set(&next, name, value, &known);
+            wrong = resp_settings_set(&next, name, value, &known);
         }
         if (wrong != NULL) {
             config_put_failed(c, name, wrong);

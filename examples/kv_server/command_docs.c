@@ -164,7 +164,7 @@ static int docs_wanted(const struct kv_command *c, const struct kv_doc *d)
         return strchr(d->name, '|') == NULL &&
                kv_command_find(c->engine, d->name, strlen(d->name)) != NULL;
     for (uint32_t i = 2; i < c->argc; i++)
-        if (kv_arg_is(&c->argv[i], d->name))
+        if (resp_arg_is(&c->argv[i], d->name))
             return kv_command_find(c->engine, d->name, strcspn(d->name, "|")) != NULL;
     return 0;
 }
@@ -207,14 +207,14 @@ static void command_info(struct kv_command *c)
 static void command_list(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
-    int pattern = c->argc == 5 && kv_arg_is(&c->argv[3], "pattern");
-    int aclcat = c->argc == 5 && kv_arg_is(&c->argv[3], "aclcat");
+    int pattern = c->argc == 5 && resp_arg_is(&c->argv[3], "pattern");
+    int aclcat = c->argc == 5 && resp_arg_is(&c->argv[3], "aclcat");
     int64_t count = 0;
     char head[24];
-    size_t at = e->size;
+    size_t at = e->reply.size;
 
-    if (c->argc != 2 && (c->argc != 5 || !kv_arg_is(&c->argv[2], "filterby") ||
-                         (!pattern && !aclcat && !kv_arg_is(&c->argv[3], "module")))) {
+    if (c->argc != 2 && (c->argc != 5 || !resp_arg_is(&c->argv[2], "filterby") ||
+                         (!pattern && !aclcat && !resp_arg_is(&c->argv[3], "module")))) {
         kv_put_error(e, "ERR syntax error");
         return;
     }
@@ -223,8 +223,8 @@ static void command_list(struct kv_command *c)
         const char *name = s->name;
 
         if (c->argc == 2 || (aclcat && kv_command_in_category(s, &c->argv[4])) ||
-            (pattern && kv_glob(c->argv[4].data, c->argv[4].size, (const unsigned char *)name,
-                                strlen(name)))) {
+            (pattern && resp_glob(c->argv[4].data, c->argv[4].size, (const unsigned char *)name,
+                                  strlen(name)))) {
             kv_put_bulk_text(e, name);
             count++;
         }

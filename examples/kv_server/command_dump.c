@@ -43,14 +43,14 @@ static int dump_options(struct kv_command *c, struct dump_options *o)
     for (uint32_t i = 4; i < c->argc; i++) {
         const struct resp_arg *a = &c->argv[i];
         int more = i + 1 < c->argc;
-        int idle = kv_arg_is(a, "idletime") && more && o->frequency == -1;
+        int idle = resp_arg_is(a, "idletime") && more && o->frequency == -1;
         int64_t *number = idle ? &o->idle : &o->frequency;
 
-        if (kv_arg_is(a, "replace")) {
+        if (resp_arg_is(a, "replace")) {
             o->replace = 1;
-        } else if (kv_arg_is(a, "absttl")) {
+        } else if (resp_arg_is(a, "absttl")) {
             o->absolute = 1;
-        } else if (idle || (kv_arg_is(a, "freq") && more && o->idle == -1)) {
+        } else if (idle || (resp_arg_is(a, "freq") && more && o->idle == -1)) {
             i++;
             if (kv_number(c, &c->argv[i], number) != 0)
                 return -1;

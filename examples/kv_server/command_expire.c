@@ -18,7 +18,7 @@ static int expire_flags(struct kv_command *c, uint32_t *flags)
     for (uint32_t i = 3; i < c->argc; i++) {
         uint32_t w = 0;
 
-        while (w < SNIC_COUNTOF(words) && !kv_arg_is(&c->argv[i], words[w]))
+        while (w < SNIC_COUNTOF(words) && !resp_arg_is(&c->argv[i], words[w]))
             w++;
         if (w == SNIC_COUNTOF(words)) {
             kv_put_error(c->engine, "ERR Unsupported option %.*s",

@@ -187,7 +187,7 @@ int kv_command_in_category(const struct kv_command_spec *s, const struct resp_ar
     for (size_t i = 0; (name = info_category(s, i, &n)) != NULL; i++) {
         memcpy(text, name, n);
         text[n] = 0;
-        if (kv_arg_is(category, text))
+        if (resp_arg_is(category, text))
             return 1;
     }
     return 0;

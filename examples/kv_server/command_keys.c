@@ -75,7 +75,7 @@ enum kv_outcome kv_cmd_flush(struct kv_command *c)
     int r;
 
     if (c->argc > 2 ||
-        (c->argc == 2 && !kv_arg_is(&c->argv[1], "async") && !kv_arg_is(&c->argv[1], "sync"))) {
+        (c->argc == 2 && !resp_arg_is(&c->argv[1], "async") && !resp_arg_is(&c->argv[1], "sync"))) {
         kv_put_error(c->engine, "ERR syntax error");
         return KV_DONE;
     }

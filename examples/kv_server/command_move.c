@@ -114,9 +114,9 @@ enum kv_outcome kv_cmd_copy(struct kv_command *c)
     int replace = 0;
 
     for (uint32_t i = 3; i < c->argc; i++) {
-        if (kv_arg_is(&c->argv[i], "replace")) {
+        if (resp_arg_is(&c->argv[i], "replace")) {
             replace = 1;
-        } else if (kv_arg_is(&c->argv[i], "db") && i + 1 < c->argc) {
+        } else if (resp_arg_is(&c->argv[i], "db") && i + 1 < c->argc) {
             if (kv_database_number(c, &c->argv[++i], &m.database) != 0)
                 return KV_DONE;
         } else {

@@ -108,7 +108,7 @@ static void memory_usage(struct kv_command *c)
     for (uint32_t i = 3; i < c->argc; i++) {
         int64_t n;
 
-        if (!kv_arg_is(&c->argv[i], "samples") || i + 1 >= c->argc) {
+        if (!resp_arg_is(&c->argv[i], "samples") || i + 1 >= c->argc) {
             kv_put_error(c->engine, "ERR syntax error");
             return;
         }

@@ -157,13 +157,13 @@ static int lcs_options(struct kv_command *c, struct lcs *l)
     for (uint32_t i = 3; i < c->argc; i++) {
         const struct resp_arg *a = &c->argv[i];
 
-        if (kv_arg_is(a, "idx")) {
+        if (resp_arg_is(a, "idx")) {
             l->indexes = 1;
-        } else if (kv_arg_is(a, "len")) {
+        } else if (resp_arg_is(a, "len")) {
             l->length = 1;
-        } else if (kv_arg_is(a, "withmatchlen")) {
+        } else if (resp_arg_is(a, "withmatchlen")) {
             l->lengths = 1;
-        } else if (kv_arg_is(a, "minmatchlen") && i + 1 < c->argc) {
+        } else if (resp_arg_is(a, "minmatchlen") && i + 1 < c->argc) {
             i++;
             if (kv_number(c, &c->argv[i], &l->match_min) != 0)
                 return -1;
@@ -262,7 +262,7 @@ static void lcs_reply(struct lcs *l)
 
         kv_put_map(l->command, 2);
         kv_put_bulk_text(e, "matches");
-        at = e->size;
+        at = e->reply.size;
         n = resp_put_number(head, '*', lcs_walk(l, NULL));
         kv_put_before(e, at, head, n);
         kv_put_bulk_text(e, "len");

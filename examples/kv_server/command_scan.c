@@ -23,7 +23,7 @@ static void scan_visit(void *ctx, struct kv_entry *e)
 
     if (s->none || (e->expire_ms != 0 && e->expire_ms <= s->now_ms))
         return;
-    if (s->match != NULL && !kv_glob(s->match->data, s->match->size, e->key, e->key_size))
+    if (s->match != NULL && !resp_glob(s->match->data, s->match->size, e->key, e->key_size))
         return;
     kv_put_bulk(s->command->engine, e->key, e->key_size);
     s->found++;
@@ -35,16 +35,16 @@ static int scan_options(struct kv_command *c, struct scan *s, int64_t *count)
     for (uint32_t i = 2; i < c->argc; i += 2) {
         const struct resp_arg *value = i + 1 < c->argc ? &c->argv[i + 1] : NULL;
 
-        if (value != NULL && kv_arg_is(&c->argv[i], "count")) {
+        if (value != NULL && resp_arg_is(&c->argv[i], "count")) {
             if (kv_number(c, value, count) != 0)
                 return -1;
             if (*count >= 1)
                 continue;
-        } else if (value != NULL && kv_arg_is(&c->argv[i], "match")) {
+        } else if (value != NULL && resp_arg_is(&c->argv[i], "match")) {
             s->match = value;
             continue;
-        } else if (value != NULL && kv_arg_is(&c->argv[i], "type")) {
-            s->none = !kv_arg_is(value, "string");
+        } else if (value != NULL && resp_arg_is(&c->argv[i], "type")) {
+            s->none = !resp_arg_is(value, "string");
             continue;
         }
         kv_put_error(c->engine, "ERR syntax error");
@@ -74,7 +74,7 @@ enum kv_outcome kv_cmd_scan(struct kv_command *c)
     struct scan s = {.command = c};
     int64_t count = 10;
     uint64_t cursor;
-    size_t start = e->size;
+    size_t start = e->reply.size;
     char text[96];
     char digits[24];
     int n;
@@ -102,14 +102,14 @@ enum kv_outcome kv_cmd_keys(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
     struct scan s = {.command = c, .match = &c->argv[1]};
-    size_t start = e->size;
+    size_t start = e->reply.size;
     uint64_t cursor = 0;
     char text[24];
 
     s.now_ms = kv_store_wall_ms(c->store);
     do
         cursor = kv_store_scan(c->store, c->database, cursor, 65536, scan_visit, &s);
-    while (cursor != 0 && !e->no_memory);
+    while (cursor != 0 && !e->reply.failed);
     kv_put_before(e, start, text, resp_put_number(text, '*', (int64_t)s.found));
     kv_depends(c, kv_store_tail(c->store));
     return KV_DONE;

@@ -37,7 +37,7 @@ static enum script_kind script_named(const struct kv_engine *e, const struct res
     const struct kv_scripts *s = e->scripts;
 
     for (uint32_t i = 0; s != NULL && i < s->count; i++)
-        if (kv_arg_is(a, s->known[i].name))
+        if (resp_arg_is(a, s->known[i].name))
             return s->known[i].kind;
     return SCRIPT_UNKNOWN;
 }
@@ -172,7 +172,7 @@ static enum kv_outcome script_extend(struct script_run *s)
     if (script_number(s, 1, &n) != 0)
         return KV_DONE;
     left = (int64_t)e->expire_ms - (int64_t)kv_store_wall_ms(c->store);
-    if (s->arg_count > 2 && kv_arg_is(&s->args[2], "0") && n <= INT64_MAX - left)
+    if (s->arg_count > 2 && resp_arg_is(&s->args[2], "0") && n <= INT64_MAX - left)
         n += left;
     return script_expire(s, n);
 }
@@ -391,7 +391,7 @@ enum kv_outcome kv_cmd_eval(struct kv_command *c)
 static void script_flush(struct kv_command *c)
 {
     if (c->argc > 3 ||
-        (c->argc == 3 && !kv_arg_is(&c->argv[2], "async") && !kv_arg_is(&c->argv[2], "sync"))) {
+        (c->argc == 3 && !resp_arg_is(&c->argv[2], "async") && !resp_arg_is(&c->argv[2], "sync"))) {
         kv_put_error(c->engine, "ERR SCRIPT FLUSH only support SYNC|ASYNC option");
         return;
     }

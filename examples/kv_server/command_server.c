@@ -68,8 +68,8 @@ static int server_wants(const struct kv_command *c, const char *section)
     if (c->argc == 1)
         return 1;
     for (uint32_t i = 1; i < c->argc; i++)
-        if (kv_arg_is(&c->argv[i], section) || kv_arg_is(&c->argv[i], "all") ||
-            kv_arg_is(&c->argv[i], "default") || kv_arg_is(&c->argv[i], "everything"))
+        if (resp_arg_is(&c->argv[i], section) || resp_arg_is(&c->argv[i], "all") ||
+            resp_arg_is(&c->argv[i], "default") || resp_arg_is(&c->argv[i], "everything"))
             return 1;
     return 0;
 }
@@ -192,10 +192,10 @@ enum kv_outcome kv_cmd_shutdown(struct kv_command *c)
     int nosave = 0;
 
     for (uint32_t i = 1; i < c->argc; i++) {
-        if (kv_arg_is(&c->argv[i], "nosave")) {
+        if (resp_arg_is(&c->argv[i], "nosave")) {
             nosave = 1;
-        } else if (!kv_arg_is(&c->argv[i], "save") && !kv_arg_is(&c->argv[i], "now") &&
-                   !kv_arg_is(&c->argv[i], "force")) {
+        } else if (!resp_arg_is(&c->argv[i], "save") && !resp_arg_is(&c->argv[i], "now") &&
+                   !resp_arg_is(&c->argv[i], "force")) {
             kv_put_error(c->engine, "ERR syntax error");
             return KV_DONE;
         }

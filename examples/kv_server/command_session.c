@@ -101,7 +101,7 @@ static void session_greeting(struct kv_command *c)
     kv_put_bulk_text(e, "version");
     kv_put_bulk_text(e, KV_REDIS_VERSION);
     kv_put_bulk_text(e, "proto");
-    kv_put_integer(e, e->resp3 ? 3 : 2);
+    kv_put_integer(e, e->reply.resp3 ? 3 : 2);
     kv_put_bulk_text(e, "id");
     kv_put_integer(e, kv_session_id(c->client));
     kv_put_bulk_text(e, "mode");
@@ -130,11 +130,11 @@ enum kv_outcome kv_cmd_hello(struct kv_command *c)
         }
     }
     for (uint32_t i = 2; i < c->argc; i++) {
-        if (kv_arg_is(&c->argv[i], "setname") && i + 1 < c->argc) {
+        if (resp_arg_is(&c->argv[i], "setname") && i + 1 < c->argc) {
             name = &c->argv[++i];
             if (!kv_session_name_valid(c, name))
                 return KV_DONE;
-        } else if (kv_arg_is(&c->argv[i], "auth") && i + 2 < c->argc) {
+        } else if (resp_arg_is(&c->argv[i], "auth") && i + 2 < c->argc) {
             login = &c->argv[i + 1];
             i += 2;
         } else {
@@ -158,7 +158,7 @@ enum kv_outcome kv_cmd_hello(struct kv_command *c)
         c->client->user &= ~KV_WORD_RESP3;
         c->client->user |= version == 3 ? KV_WORD_RESP3 : 0;
         c->flags |= KV_REPLY_USER;
-        e->resp3 = version == 3;
+        e->reply.resp3 = version == 3;
     }
     session_greeting(c);
     return KV_DONE;

@@ -59,7 +59,7 @@ enum kv_outcome kv_cmd_slowlog(struct kv_command *c)
         "    Print this help."};
     struct kv_engine *e = c->engine;
 
-    if (kv_arg_is(&c->argv[1], "get") && c->argc <= 3) {
+    if (resp_arg_is(&c->argv[1], "get") && c->argc <= 3) {
         slow_get(c);
     } else if (kv_subcommand(c, "len")) {
         kv_put_integer(e, e->slow != NULL ? (int64_t)e->slow->count : 0);
@@ -69,7 +69,7 @@ enum kv_outcome kv_cmd_slowlog(struct kv_command *c)
         kv_put_text(e, "+OK\r\n");
     } else if (kv_subcommand(c, "help")) {
         kv_put_help(e, help, SNIC_COUNTOF(help));
-    } else if (kv_arg_is(&c->argv[1], "get")) {
+    } else if (resp_arg_is(&c->argv[1], "get")) {
         kv_put_error(e,
                      "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try "
                      "SLOWLOG HELP.",

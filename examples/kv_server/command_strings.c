@@ -40,9 +40,9 @@ static void string_get_reply(struct string_get *g)
     struct kv_engine *e = g->engine;
     struct snic_iov iov;
 
-    e->size = 0;
-    e->no_memory = 0;
-    e->resp3 = (g->user & KV_WORD_RESP3) != 0;
+    e->reply.size = 0;
+    e->reply.failed = 0;
+    e->reply.resp3 = (g->user & KV_WORD_RESP3) != 0;
     if (g->error != 0) {
         kv_put_error(e, "ERR reading the value failed: %s", snic_strerror(g->error));
     } else {
@@ -54,12 +54,12 @@ static void string_get_reply(struct string_get *g)
             else
                 kv_put_bulk(e, g->values[i].base, g->values[i].size);
     }
-    if (e->no_memory) {
-        e->size = 0;
+    if (e->reply.failed) {
+        e->reply.size = 0;
         kv_put_text(e, "-OOM out of memory\r\n");
     }
-    iov.base = e->buffer;
-    iov.size = e->size;
+    iov.base = e->reply.data;
+    iov.size = e->reply.size;
     kv_answer(e, g->client, g->seq, g->user, g->flags, g->need, &iov, 1);
     e->reading -= g->bytes;
     string_get_free(g);
@@ -168,7 +168,7 @@ static enum kv_outcome string_get_now(struct kv_command *c, int array)
         if (r == 0 && kv_fetch(c, entry) == KV_FETCH)
             return KV_FETCH;
         if (r != 1) {
-            c->engine->size = 0;
+            c->engine->reply.size = 0;
             kv_put_error(c->engine, "ERR reading the value failed: %s",
                          snic_strerror(r != 0 ? r : SNIC_ENOMEM));
             return KV_DONE;
@@ -236,7 +236,7 @@ static int string_time(const struct kv_command *c, struct string_set *o, uint32_
 {
     uint32_t t = 0;
 
-    while (t < SNIC_COUNTOF(string_times) && !kv_arg_is(&c->argv[i], string_times[t].word))
+    while (t < SNIC_COUNTOF(string_times) && !resp_arg_is(&c->argv[i], string_times[t].word))
         t++;
     if (t == SNIC_COUNTOF(string_times) || i + 1 >= c->argc ||
         (o->flags & (KV_SET_KEEPTTL | KV_SET_PERSIST)) != 0)
@@ -268,7 +268,7 @@ static int string_options(struct kv_command *c, struct string_set *o, uint32_t i
         uint32_t w = 0;
 
         while (w < SNIC_COUNTOF(words) &&
-               ((words[w].flag & allowed) == 0 || !kv_arg_is(&c->argv[i], words[w].word)))
+               ((words[w].flag & allowed) == 0 || !resp_arg_is(&c->argv[i], words[w].word)))
             w++;
         if (w < SNIC_COUNTOF(words) && (o->flags & words[w].against) == 0 &&
             (o->timed == 0 || (words[w].flag & (KV_SET_KEEPTTL | KV_SET_PERSIST)) == 0)) {
@@ -443,7 +443,7 @@ static enum kv_outcome string_getex(struct kv_command *c, struct kv_entry *entry
                                     const struct string_set *o)
 {
     int persist = (o->flags & KV_SET_PERSIST) != 0;
-    size_t written = c->engine->size;
+    size_t written = c->engine->reply.size;
     enum kv_outcome outcome;
     int r;
 
@@ -455,7 +455,7 @@ static enum kv_outcome string_getex(struct kv_command *c, struct kv_entry *entry
     }
     outcome = kv_rewrite(c, entry, persist ? 0 : (uint64_t)o->expire_ms, &r);
     if (outcome == KV_DONE && r)
-        c->engine->size = written; /* without anything behind the value */
+        c->engine->reply.size = written; /* without anything behind the value */
     return outcome;
 }
 
@@ -464,7 +464,7 @@ enum kv_outcome kv_cmd_getex(struct kv_command *c)
     struct string_set o = {0};
     struct kv_entry *entry;
     enum kv_outcome outcome;
-    size_t start = c->engine->size;
+    size_t start = c->engine->reply.size;
     int failed;
 
     if (string_options(c, &o, 2, KV_SET_PERSIST) != 0)
@@ -481,7 +481,7 @@ enum kv_outcome kv_cmd_getex(struct kv_command *c)
         return outcome;
     outcome = string_getex(c, entry, &o);
     if (outcome != KV_DONE)
-        c->engine->size = start;
+        c->engine->reply.size = start;
     return outcome;
 }
 

@@ -35,7 +35,7 @@ static const struct {
 
 int kv_subcommand(const struct kv_command *c, const char *word)
 {
-    return kv_arg_is(&c->argv[1], word);
+    return resp_arg_is(&c->argv[1], word);
 }
 
 static void sub_put_unknown(struct kv_command *c)

@@ -88,7 +88,7 @@ enum kv_outcome kv_cmd_watch(struct kv_command *c)
         e = kv_command_peek(c, i);
         w = malloc(sizeof(*w) + key->size);
         if (w == NULL) {
-            c->engine->size = 0;
+            c->engine->reply.size = 0;
             kv_put_store_error(c->engine, SNIC_ENOMEM);
             return KV_DONE;
         }
@@ -191,7 +191,7 @@ static enum kv_outcome transaction_fetch(struct kv_command *c)
             engine->prefetched += e->value_size;
         }
     }
-    c->engine->size = 0;
+    c->engine->reply.size = 0;
     return c->client->fetching > before ? KV_FETCH : KV_DONE;
 }
 
@@ -233,7 +233,7 @@ static int transaction_room_waits(struct kv_command *c)
     for (const struct kv_message *m = c->client->tx->first; m != NULL; m = m->next)
         if (transaction_bytes(c, m, &n))
             n.deletes = 0;
-    c->engine->size = 0;
+    c->engine->reply.size = 0;
     return n.bytes != 0 && kv_command_room(c, n.bytes, n.record, n.deletes) == SNIC_EAGAIN &&
            kv_command_waits(c);
 }
@@ -243,20 +243,20 @@ static void transaction_keep(struct kv_engine *e, struct kv_transaction *t)
 {
     uint64_t most = e->settings.out[0].hard;
 
-    if (e->no_memory) {
-        e->size = 0;
-        e->no_memory = 0;
+    if (e->reply.failed) {
+        e->reply.size = 0;
+        e->reply.failed = 0;
         kv_put_text(e, "-OOM out of memory\r\n");
     }
     if (t->out_lost)
         return;
-    if (t->out_size + e->size > t->out_room) {
+    if (t->out_size + e->reply.size > t->out_room) {
         size_t room = t->out_room < 4096 ? 4096 : t->out_room;
         char *p = NULL;
 
-        while (room < t->out_size + e->size)
+        while (room < t->out_size + e->reply.size)
             room *= 2;
-        if (most == 0 || t->out_size + e->size <= most)
+        if (most == 0 || t->out_size + e->reply.size <= most)
             p = realloc(t->out, room);
         if (p == NULL) {
             t->out_lost = 1;
@@ -265,8 +265,8 @@ static void transaction_keep(struct kv_engine *e, struct kv_transaction *t)
         t->out = p;
         t->out_room = room;
     }
-    memcpy(t->out + t->out_size, e->buffer, e->size);
-    t->out_size += e->size;
+    memcpy(t->out + t->out_size, e->reply.data, e->reply.size);
+    t->out_size += e->reply.size;
 }
 
 /* Return the whole reply: all that it depends on is known. */
@@ -275,9 +275,9 @@ static enum kv_outcome transaction_end(struct kv_command *c)
     struct kv_engine *e = c->engine;
     struct kv_transaction *t = c->client->tx;
 
-    e->size = 0;
-    e->no_memory = 0;
-    e->resp3 = (c->client->user & KV_WORD_RESP3) != 0;
+    e->reply.size = 0;
+    e->reply.failed = 0;
+    e->reply.resp3 = (c->client->user & KV_WORD_RESP3) != 0;
     if (t->out_lost) {
         kv_put_error(e, "ERR the transaction was executed, but its replies exceed "
                         "client-output-buffer-limit or the available memory");
@@ -302,9 +302,9 @@ static enum kv_outcome transaction_run(struct kv_command *c)
         struct kv_command sub;
         enum kv_outcome o = KV_DONE;
 
-        e->size = 0;
-        e->no_memory = 0;
-        e->resp3 = (c->client->user & KV_WORD_RESP3) != 0;
+        e->reply.size = 0;
+        e->reply.failed = 0;
+        e->reply.resp3 = (c->client->user & KV_WORD_RESP3) != 0;
         if (transaction_command(c, t->at, &sub) != 0) {
             kv_put_store_error(e, SNIC_ENOMEM);
         } else {

@@ -76,7 +76,7 @@ enum kv_outcome kv_write_failed(struct kv_command *c, int error)
             return KV_AGAIN;
         error = SNIC_ENOSPC;
     }
-    c->engine->size = 0;
+    c->engine->reply.size = 0;
     c->need = 0; /* the error shows nothing of what was read */
     kv_put_store_error(c->engine, error);
     return KV_DONE;

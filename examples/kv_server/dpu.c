@@ -40,7 +40,7 @@ struct kv_dpu {
     uint64_t reported_ns;
     uint64_t reply_bytes; /* most of replies that clients have not read yet */
     uint32_t tenant_next; /* where the next dpu_control_tenants() resumes */
-    struct kv_out_limit limit;
+    struct resp_out_limit limit;
 };
 
 static struct kv_dpu *dpu_of(struct ex_dpu *base)
@@ -102,7 +102,7 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
         .full_resets = f.director.full_resets,
         .share_resets = f.director.share_resets,
         .total_resets = f.director.total_resets,
-        .query_resets = d->user.query_limit,
+        .query_resets = d->user.framing.query_limit,
     };
     d->messages_sent = f.director.messages;
     ex_dpu_send(&d->base, &m, sizeof(m));
@@ -115,7 +115,7 @@ static size_t dpu_metrics(struct ex_dpu *base, struct ex_metric *out)
     struct kv_dpu *d = dpu_of(base);
     size_t n = 0;
 
-    out[n++] = (struct ex_metric){"query_limit_resets", d->user.query_limit, 1};
+    out[n++] = (struct ex_metric){"query_limit_resets", d->user.framing.query_limit, 1};
     if (d->qos != NULL)
         n += kv_qos_metrics(d->config, d->qos, out + n, EX_METRICS_MAX - EX_DPU_METRICS - n);
     return n;
@@ -160,7 +160,7 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
                "replies of the host role waited %" PRIu64
                " times for memory: clients read them too slowly (--maxmemory-clients)",
                s->stalls - d->reported.stalls);
-    kv_offload_report(&d->user);
+    resp_framing_report(&d->user.framing);
     d->reported = *s;
     d->reported_ns = now;
 }
@@ -170,7 +170,7 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
  * when it takes nothing then, or nothing for the soft time above the soft limit. 0 means no limit
  * but the director's.
  */
-static uint32_t dpu_conn_bytes(const struct kv_out_limit *l)
+static uint32_t dpu_conn_bytes(const struct resp_out_limit *l)
 {
     uint64_t most = 1u << 30;
 
@@ -199,7 +199,7 @@ static void dpu_tick(struct ex_dpu *base, uint64_t now)
                " (--message-max): the smaller counts",
                ds.message_max, d->config->message_max);
     d->hosts_seen = ds.hosts;
-    d->user.limits.message_max = (uint32_t)ds.message_max;
+    d->user.framing.limits.message_max = (uint32_t)ds.message_max;
     if (ds.messages != d->messages_sent) /* an idle host is not woken */
         dpu_control(d, KV_CONTROL_STATS);
     if (base->drained)
@@ -212,8 +212,8 @@ static void dpu_tick(struct ex_dpu *base, uint64_t now)
 static void dpu_settings(struct kv_dpu *d, const struct kv_control *m)
 {
     d->user.password = m->messages != 0;
-    d->limit = (struct kv_out_limit){m->cpu_ns, m->offloaded, m->to_host};
-    d->user.query_max = m->records_down;
+    d->limit = (struct resp_out_limit){m->cpu_ns, m->offloaded, m->to_host};
+    d->user.framing.query_max = m->records_down;
     snic_director_set_total_bytes(d->base.director, m->records_up);
     if (snic_director_set_conn_bytes(d->base.director, dpu_conn_bytes(&d->limit)) != 0)
         ex_log(EX_WARNING, "cannot change client-output-buffer-limit: the value is out of range");
@@ -335,10 +335,10 @@ static void dpu_open_offload(struct kv_dpu *d)
 static uint64_t dpu_reply_bytes(const struct kv_config *c)
 {
     uint64_t least = 2 * c->message_max + (64u << 20) + c->server.conns_max * 16384;
-    struct kv_settings half = {.clients = -50};
+    struct resp_settings half = {.clients = -50};
 
-    least = snic_max_u64(least, kv_settings_clients(&half));
-    return snic_max_u64(least, kv_settings_clients(&c->settings));
+    least = snic_max_u64(least, resp_settings_clients(&half));
+    return snic_max_u64(least, resp_settings_clients(&c->settings));
 }
 
 static void dpu_open_director(struct kv_dpu *d)
@@ -348,14 +348,14 @@ static void dpu_open_director(struct kv_dpu *d)
     struct snic_director_user user = kv_director_user(&d->user);
 
     d->limit = c->settings.out[0];
-    d->user.query_max = c->settings.query;
+    d->user.framing.query_max = c->settings.query;
     o.flags = SNIC_DIRECTOR_IN_ORDER;
     o.message_max = (uint32_t)c->message_max;
     o.pending_max = KV_PENDING_MAX;
     o.conn_bytes = dpu_conn_bytes(&d->limit);
     o.pool_bytes = d->reply_bytes = dpu_reply_bytes(c);
     ex_dpu_open_director(&d->base, &o, &user, "director (--connections, --message-max, --memory)");
-    snic_director_set_total_bytes(d->base.director, kv_settings_clients(&c->settings));
+    snic_director_set_total_bytes(d->base.director, resp_settings_clients(&c->settings));
 }
 
 struct ex_dpu *kv_dpu_open(const struct kv_config *c)
@@ -370,8 +370,8 @@ struct ex_dpu *kv_dpu_open(const struct kv_config *c)
     d->user.tenants = &c->tenants;
     d->user.password = c->settings.password[0] != 0;
     memcpy(d->user.hash_seed, c->hash_seed, sizeof(d->user.hash_seed));
-    d->user.limits.bulk_max = KV_VALUE_MAX;
-    d->user.limits.message_max = (uint32_t)c->message_max;
+    d->user.framing.limits.bulk_max = KV_VALUE_MAX;
+    d->user.framing.limits.message_max = (uint32_t)c->message_max;
     dpu_wall(d);
     dpu_open_image(d);
     dpu_open_offload(d);

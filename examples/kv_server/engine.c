@@ -154,7 +154,7 @@ static void engine_free(struct kv_engine *e)
     kv_out_drop(e);
     free(e->clients);
     free(e->absent);
-    free(e->buffer);
+    free(e->reply.data);
     free(e->args);
     free(e->scratch);
     free(e->scripts);
@@ -250,7 +250,7 @@ uint64_t kv_engine_version(const struct kv_engine *e)
     return kv_store_version(e->store);
 }
 
-const struct kv_settings *kv_engine_settings(const struct kv_engine *e)
+const struct resp_settings *kv_engine_settings(const struct kv_engine *e)
 {
     return &e->settings;
 }

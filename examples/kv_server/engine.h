@@ -18,7 +18,7 @@
 
 #include "snicstore.h"
 #include "record.h"
-#include "settings.h"
+#include "../resp/settings.h"
 #include "tenant.h"
 
 struct kv_engine;
@@ -130,12 +130,12 @@ struct kv_engine_opts {
     /** INFO: the lines of section "tenants" or "device"; 0: there is none. May be NULL. */
     size_t (*section)(void *ctx, const char *section, char *out, size_t max);
     const struct kv_tenants *tenants; /**< that share the device; NULL: none              */
-    struct kv_settings settings;      /**< at the start; CONFIG SET changes them          */
+    struct resp_settings settings;    /**< at the start; CONFIG SET changes them          */
     int password_needed;              /**< CONFIG SET must not leave none: protected mode, and
                                            other machines reach the server  */
     uint32_t conns_max;               /**< CONFIG GET maxclients                          */
     /** CONFIG SET has changed them. May be NULL. */
-    void (*changed)(void *ctx, const struct kv_settings *s);
+    void (*changed)(void *ctx, const struct resp_settings *s);
     /** CLIENT KILL: end the connection. @return 1; 0 it can be ended only at its next message. May
         be NULL. */
     int (*kill)(void *ctx, uint64_t client);
@@ -177,7 +177,7 @@ void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, voi
 uint64_t kv_engine_version(const struct kv_engine *e);
 
 /** As CONFIG SET left them. */
-const struct kv_settings *kv_engine_settings(const struct kv_engine *e);
+const struct resp_settings *kv_engine_settings(const struct kv_engine *e);
 
 struct kv_engine_stats {
     uint64_t keys, clients;

@@ -15,67 +15,33 @@
 
 /* ---- Output of the running command ---- */
 
-static int engine_grow(struct kv_engine *e, size_t more)
-{
-    size_t room = e->room == 0 ? 4096 : e->room;
-    char *p;
-
-    if (e->size + more <= e->room)
-        return 0;
-    while (room < e->size + more)
-        room *= 2;
-    p = realloc(e->buffer, room);
-    if (p == NULL) {
-        e->no_memory = 1;
-        return SNIC_ENOMEM;
-    }
-    e->buffer = p;
-    e->room = room;
-    return 0;
-}
-
 void kv_put(struct kv_engine *e, const void *data, size_t size)
 {
-    if (size == 0 || engine_grow(e, size) != 0)
-        return;
-    memcpy(e->buffer + e->size, data, size);
-    e->size += size;
+    resp_put(&e->reply, data, size);
 }
 
 void kv_put_before(struct kv_engine *e, size_t at, const void *data, size_t size)
 {
-    size_t behind = e->size - at;
-
-    if (engine_grow(e, size) != 0)
-        return;
-    memmove(e->buffer + at + size, e->buffer + at, behind);
-    memcpy(e->buffer + at, data, size);
-    e->size += size;
+    resp_put_before(&e->reply, at, data, size);
 }
 
 void kv_put_text(struct kv_engine *e, const char *text)
 {
-    kv_put(e, text, strlen(text));
+    resp_put_text(&e->reply, text);
 }
 
 void kv_put_format(struct kv_engine *e, const char *format, ...)
 {
-    char text[1024];
     va_list ap;
-    int n;
 
     va_start(ap, format);
-    n = vsnprintf(text, sizeof(text), format, ap);
+    resp_put_vformat(&e->reply, format, ap);
     va_end(ap);
-    if (n > 0)
-        kv_put(e, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
 void kv_put_count(struct kv_engine *e, char type, int64_t n)
 {
-    char text[24];
-
-    kv_put(e, text, resp_put_number(text, type, n));
+    resp_put_count(&e->reply, type, n);
 }
 
 void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count)
@@ -87,74 +53,51 @@ void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count)
 
 void kv_put_integer(struct kv_engine *e, int64_t n)
 {
-    kv_put_count(e, ':', n);
+    resp_put_count(&e->reply, ':', n);
 }
 
 void kv_put_bulk(struct kv_engine *e, const void *data, size_t size)
 {
-    kv_put_count(e, '$', (int64_t)size);
-    kv_put(e, data, size);
-    kv_put(e, "\r\n", 2);
+    resp_put_bulk(&e->reply, data, size);
 }
 
 void kv_put_bulk_text(struct kv_engine *e, const char *text)
 {
-    kv_put_bulk(e, text, strlen(text));
+    resp_put_bulk(&e->reply, text, strlen(text));
 }
 
 void kv_put_map(struct kv_command *c, int64_t n)
 {
-    kv_put_count(c->engine, c->engine->resp3 ? '%' : '*', c->engine->resp3 ? n : 2 * n);
+    resp_put_map(&c->engine->reply, n);
 }
 
 void kv_put_set(struct kv_engine *e, int64_t n)
 {
-    kv_put_count(e, e->resp3 ? '~' : '*', n);
+    resp_put_set(&e->reply, n);
 }
 
 void kv_put_null(struct kv_engine *e)
 {
-    kv_put_text(e, e->resp3 ? "_\r\n" : "$-1\r\n");
+    resp_put_null(&e->reply);
 }
 
 void kv_put_null_array(struct kv_engine *e)
 {
-    kv_put_text(e, e->resp3 ? "_\r\n" : "*-1\r\n");
+    resp_put_null_array(&e->reply);
 }
 
 void kv_put_verbatim(struct kv_engine *e, const void *data, size_t size)
 {
-    if (!e->resp3) {
-        kv_put_bulk(e, data, size);
-        return;
-    }
-    kv_put_count(e, '=', (int64_t)size + 4);
-    kv_put_text(e, "txt:");
-    kv_put(e, data, size);
-    kv_put(e, "\r\n", 2);
+    resp_put_verbatim(&e->reply, data, size);
 }
 
 void kv_put_error(struct kv_engine *e, const char *format, ...)
 {
-    char text[512];
     va_list ap;
-    int n;
 
     va_start(ap, format);
-    n = vsnprintf(text, sizeof(text), format, ap);
+    resp_put_verror(&e->reply, format, ap);
     va_end(ap);
-    if (n < 0)
-        n = 0;
-    if ((size_t)n >= sizeof(text))
-        n = (int)sizeof(text) - 1;
-    while (n > 0 && (text[n - 1] == '\r' || text[n - 1] == '\n'))
-        n--; /* as Redis: those at the end go, those within are blanks */
-    for (int i = 0; i < n; i++)
-        if (text[i] == '\r' || text[i] == '\n')
-            text[i] = ' ';
-    kv_put(e, "-", 1);
-    kv_put(e, text, (size_t)n);
-    kv_put(e, "\r\n", 2);
     e->stats.errors++;
 }
 

@@ -12,7 +12,7 @@
 #ifndef KV_ENGINE_PRIV_H
 #define KV_ENGINE_PRIV_H
 
-#include "resp.h"
+#include "../resp/reply.h"
 #include "store.h"
 #include "word.h"
 
@@ -197,16 +197,12 @@ struct kv_engine {
     struct snic_link waiting; /* clients whose first message found no room */
     struct kv_out_queue out;  /* what the layer above had no room for */
     struct kv_out_queue held; /* replies that wait for durability */
-    char *buffer;             /* output of the running command */
-    size_t size;
-    size_t room;
-    int no_memory;
-    int resp3;                /* the running command's client wants RESP3 */
+    struct resp_reply reply;  /* of the running command */
     struct snic_link *absent; /* KV_WATCH_LISTS lists of watched keys that were absent */
     uint64_t absent_count;
     struct kv_client *exclusive; /* E4: its EXEC is under way              */
     struct kv_client *large;     /* E5: it waits for much room in the log  */
-    struct kv_settings settings;
+    struct resp_settings settings;
     uint64_t reading;    /* KV_READING_MAX  */
     uint64_t prefetched; /* KV_PREFETCH_MAX */
     struct resp_arg *args;
@@ -228,7 +224,7 @@ struct kv_engine {
 /* ---- engine_out.c ---- */
 
 void kv_put(struct kv_engine *e, const void *data, size_t size);
-/** Put in front of what was put since e->size was @p at. */
+/** Put in front of what was put since e->reply.size was @p at. */
 void kv_put_before(struct kv_engine *e, size_t at, const void *data, size_t size);
 void kv_put_text(struct kv_engine *e, const char *text);
 void kv_put_format(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3);
@@ -267,7 +263,6 @@ int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t siz
 /** Keep a message at the end of a list. @return 0; SNIC_ENOMEM */
 int kv_message_keep(struct kv_message **first, struct kv_message **last, uint64_t seq,
                     const unsigned char *msg, size_t size);
-int kv_arg_is(const struct resp_arg *a, const char *word);
 
 /* ---- client.c ---- */
 
@@ -428,12 +423,6 @@ void kv_slow_free(struct kv_engine *e);
 
 /** CONFIG RESETSTAT. */
 void kv_engine_reset_stats(struct kv_engine *e);
-
-/* ---- glob.c ---- */
-
-/** Redis' glob. Linear in pattern times text, whatever the pattern. */
-int kv_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,
-            size_t size);
 
 /* ---- command_*.c ---- */
 

@@ -43,10 +43,10 @@ static void engine_trim(struct kv_engine *e)
 {
     struct resp_arg *args;
 
-    if (e->room > KV_BUFFER_KEEP) {
-        free(e->buffer);
-        e->buffer = NULL;
-        e->room = 0;
+    if (e->reply.room > KV_BUFFER_KEEP) {
+        free(e->reply.data);
+        e->reply.data = NULL;
+        e->reply.room = 0;
     }
     if (e->args_room > KV_ARGS_KEEP && (args = malloc(KV_ARGS_INLINE * sizeof(*args))) != NULL) {
         free(e->args);
@@ -77,9 +77,9 @@ enum kv_outcome kv_engine_run(struct kv_engine *e, struct kv_client *client, uin
     c.argc = n > 0 ? (uint32_t)n : 0;
     c.message = msg;
     c.message_size = size;
-    e->size = 0;
-    e->no_memory = 0;
-    e->resp3 = (client->user & KV_WORD_RESP3) != 0;
+    e->reply.size = 0;
+    e->reply.failed = 0;
+    e->reply.resp3 = (client->user & KV_WORD_RESP3) != 0;
     client->used_ns = snic_loop_now(e->opts.loop);
     if (n == SNIC_ENOMEM) {
         kv_engine_no_memory(e, id, seq, client->user);
@@ -101,12 +101,12 @@ enum kv_outcome kv_engine_run(struct kv_engine *e, struct kv_client *client, uin
         e->large = NULL;
     if (outcome != KV_DONE)
         return outcome;
-    if (e->no_memory) {
+    if (e->reply.failed) {
         kv_engine_no_memory(e, id, seq, client->user);
         return KV_DONE;
     }
-    iov.base = e->buffer;
-    iov.size = e->size;
+    iov.base = e->reply.data;
+    iov.size = e->reply.size;
     kv_answer(e, id, seq, client->user, c.flags, c.need, &iov, 1);
     return KV_DONE;
 }

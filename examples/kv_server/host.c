@@ -235,7 +235,7 @@ static void host_shutdown(void *ctx, int nosave)
 }
 
 /* CONFIG SET: send the settings to the DPU: is a password needed, limits of clients' memory. */
-static void host_changed(void *ctx, const struct kv_settings *s)
+static void host_changed(void *ctx, const struct resp_settings *s)
 {
     struct kv_host *h = ctx;
     struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = KV_CONTROL_SETTINGS};
@@ -244,7 +244,7 @@ static void host_changed(void *ctx, const struct kv_settings *s)
     m.cpu_ns = s->out[0].hard;
     m.offloaded = s->out[0].soft;
     m.to_host = s->out[0].soft_s;
-    m.records_up = kv_settings_clients(s);
+    m.records_up = resp_settings_clients(s);
     m.records_down = s->query;
     if (h->base.dma != NULL && snic_dma_send(h->base.dma, &m, sizeof(m)) == 0)
         snic_loop_arm(h->base.loop, &h->resend, snic_loop_now(h->base.loop) + KV_RESEND_NS);

@@ -79,7 +79,7 @@ static int kv_by_parse(void *target, const char *text)
 static int kv_setting(struct kv_config *c, const char *name, const char *text)
 {
     int known;
-    const char *wrong = kv_settings_set(&c->settings, name, text, &known);
+    const char *wrong = resp_settings_set(&c->settings, name, text, &known);
 
     if (wrong != NULL)
         ex_usage("--%s: %s", name, wrong);
@@ -291,7 +291,7 @@ int main(int argc, char **argv)
         .databases = 16,
     };
 
-    kv_settings_default(&c.settings);
+    resp_settings_default(&c.settings);
     kv_options(&c, argc, argv);
     ex_server_begin(&c.server);
     kv_seed(&c);

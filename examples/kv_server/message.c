@@ -48,20 +48,3 @@ int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t siz
     }
     return n;
 }
-
-int kv_arg_is(const struct resp_arg *a, const char *word)
-{
-    size_t n = strlen(word);
-
-    if (a->size != n)
-        return 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = a->data[i];
-
-        if (c >= 'A' && c <= 'Z')
-            c = (unsigned char)(c + 32);
-        if (c != (unsigned char)word[i])
-            return 0;
-    }
-    return 1;
-}

@@ -39,7 +39,7 @@ static size_t monolith_info(void *ctx, char *out, size_t max)
                  "\r\ntotal_cpu_us:%" PRIu64 "\r\noutput_limit_resets:%" PRIu64
                  "\r\nclients_memory_resets:%" PRIu64 "\r\nquery_limit_resets:%" PRIu64 "\r\n",
                  ex_cpu_process_ns() / 1000, ex_cpu_process_ns() / 1000, f.limited[EX_FRONT_CONN],
-                 f.limited[EX_FRONT_TOTAL], m->user.query_limit);
+                 f.limited[EX_FRONT_TOTAL], m->user.framing.query_limit);
     return n < 0 ? 0 : (size_t)n < max ? (size_t)n : max - 1;
 }
 
@@ -55,7 +55,7 @@ static size_t monolith_metrics(struct ex_monolith *base, struct ex_metric *out)
     n = kv_engine_metrics(&s, out);
     out[n++] = (struct ex_metric){"output_limit_resets", f.limited[EX_FRONT_CONN], 1};
     out[n++] = (struct ex_metric){"clients_memory_resets", f.limited[EX_FRONT_TOTAL], 1};
-    out[n++] = (struct ex_metric){"query_limit_resets", m->user.query_limit, 1};
+    out[n++] = (struct ex_metric){"query_limit_resets", m->user.framing.query_limit, 1};
     return n;
 }
 
@@ -91,27 +91,27 @@ static void monolith_second(void *ctx)
 {
     struct kv_monolith *m = ctx;
 
-    kv_offload_report(&m->user);
+    resp_framing_report(&m->user.framing);
 }
 
-static struct ex_front_limits monolith_limits(const struct kv_settings *s)
+static struct ex_front_limits monolith_limits(const struct resp_settings *s)
 {
-    const struct kv_out_limit *l = &s->out[0];
+    const struct resp_out_limit *l = &s->out[0];
 
     return (struct ex_front_limits){.hard = l->hard,
                                     .hard_ns = KV_HARD_NS,
                                     .soft = l->soft,
                                     .soft_ns = l->soft_s * 1000000000u,
-                                    .total = kv_settings_clients(s)};
+                                    .total = resp_settings_clients(s)};
 }
 
 /* CONFIG SET */
-static void monolith_changed(void *ctx, const struct kv_settings *s)
+static void monolith_changed(void *ctx, const struct resp_settings *s)
 {
     struct kv_monolith *m = ctx;
     struct ex_front_limits l = monolith_limits(s);
 
-    m->user.query_max = s->query;
+    m->user.framing.query_max = s->query;
     ex_front_set_limits(m->base.front, &l);
 }
 
@@ -175,13 +175,13 @@ static void monolith_open_engine(struct kv_monolith *m, struct kv_plain *files)
 
 static void monolith_listen(struct kv_monolith *m)
 {
-    const struct kv_settings *s = &m->config->settings;
+    const struct resp_settings *s = &m->config->settings;
     struct ex_front_opts o;
 
     memset(&o, 0, sizeof(o));
-    m->user.limits.bulk_max = KV_VALUE_MAX;
-    m->user.limits.message_max = (uint32_t)m->config->message_max;
-    m->user.query_max = s->query;
+    m->user.framing.limits.bulk_max = KV_VALUE_MAX;
+    m->user.framing.limits.message_max = (uint32_t)m->config->message_max;
+    m->user.framing.query_max = s->query;
     o.in_order = 1;
     o.pending_max = KV_PENDING_MAX;
     o.limits = monolith_limits(s);

@@ -12,58 +12,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- Framing ---- */
-
-static int64_t kv_frame(void *ctx, const unsigned char *data, size_t size, uint64_t *state)
-{
-    struct kv_offload *k = ctx;
-    int64_t n = SNIC_EMSGSIZE;
-
-    if (!resp_skipping(*state)) {
-        n = resp_frame(data, size, &k->limits, state);
-        if (size > k->query_max && (n == 0 || n == SNIC_EMSGSIZE)) {
-            k->query_over = 1;
-            k->query_limit++;
-            return SNIC_EMSGSIZE; /* the connection ends */
-        }
-    }
-    if (n != SNIC_EMSGSIZE)
-        return n;
-    n = resp_discard(data, size, state);
-    if (n <= 0 && *state != 0)
-        return n; /* broken, or nothing to drop yet */
-    return *state == 0 ? SNIC_DIRECTOR_REFUSE(n) : SNIC_DIRECTOR_DROP(n);
-}
-
-static uint32_t kv_protocol_error(void *ctx, int error, const unsigned char *data, size_t size,
-                                  char *out, uint32_t max)
-{
-    struct kv_offload *k = ctx;
-    char text[RESP_ERROR_MAX];
-    size_t n;
-
-    if (k->query_over) { /* client-query-buffer-limit: no reply, as in Redis */
-        k->query_over = 0;
-        return 0;
-    }
-    n = error == SNIC_EMSGSIZE ? resp_too_long(&k->limits, text)
-                               : resp_error(data, size, &k->limits, text);
-
-    n = n < max ? n : max;
-    memcpy(out, text, n);
-    return (uint32_t)n;
-}
-
-void kv_offload_report(struct kv_offload *k)
-{
-    if (k->query_limit > k->query_logged)
-        ex_log(EX_WARNING,
-               "%" PRIu64 " clients were closed: their unfinished command is longer than "
-               "client-query-buffer-limit",
-               k->query_limit - k->query_logged);
-    k->query_logged = k->query_limit;
-}
-
 static uint32_t kv_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
                              uint32_t max)
 {
@@ -276,15 +224,6 @@ void kv_offload_forget_memory(struct kv_offload *k)
     k->memory_offset = 0;
 }
 
-static uint32_t kv_full(void *ctx, char *out, uint32_t max)
-{
-    static const char text[] = "-ERR max number of clients reached\r\n";
-
-    (void)ctx;
-    memcpy(out, text, snic_min_u64(sizeof(text) - 1, max));
-    return (uint32_t)snic_min_u64(sizeof(text) - 1, max);
-}
-
 struct snic_offload_user kv_offload_user(struct kv_offload *k)
 {
     struct snic_offload_user u = {kv_func, kv_reply, kv_cache, kv_invalidate, k};
@@ -295,12 +234,12 @@ struct snic_offload_user kv_offload_user(struct kv_offload *k)
 struct snic_director_user kv_director_user(struct kv_offload *k)
 {
     struct snic_director_user u = {
-        .frame = kv_frame,
+        .frame = resp_framing_frame,
         .predicate = kv_predicate,
-        .protocol_error = kv_protocol_error,
+        .protocol_error = resp_framing_error,
         .host_gone = kv_host_gone,
         .ctx = k,
-        .full = kv_full,
+        .full = resp_framing_full,
     };
 
     return u;

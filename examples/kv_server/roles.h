@@ -35,9 +35,9 @@ struct kv_config {
     uint64_t databases;
     const char *seed; /**< 32 hex digits, set by the supervisor for its roles        */
     uint64_t hash_seed[2];
-    struct kv_tenants tenants;   /**< on: --qos gimbal                                      */
-    int tenants_set;             /**< --tenant or --tenant-by                                */
-    struct kv_settings settings; /**< at the start                                        */
+    struct kv_tenants tenants;     /**< on: --qos gimbal                                      */
+    int tenants_set;               /**< --tenant or --tenant-by                                */
+    struct resp_settings settings; /**< at the start                                        */
 };
 
 #define KV_PENDING_MAX 1024u

@@ -48,7 +48,7 @@ void kv_slow_free(struct kv_engine *e)
 static int slow_is_secret(const struct kv_command *c, uint32_t i)
 {
     return i % 2 == 1 && i >= 3 && strcmp(c->spec->name, "config") == 0 &&
-           kv_arg_is(&c->argv[1], "set") && kv_arg_is(&c->argv[i - 1], "requirepass");
+           resp_arg_is(&c->argv[1], "set") && resp_arg_is(&c->argv[i - 1], "requirepass");
 }
 
 /* Keep argument @p i of a command. @return the bytes used */

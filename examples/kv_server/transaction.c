@@ -131,13 +131,14 @@ int kv_transaction_inherit(struct kv_command *c)
         return -1;
     }
     t->watch_lost = (client->user & KV_WORD_WATCH) != 0;
-    if ((client->user & KV_WORD_MULTI) == 0 || kv_arg_is(name, "reset") || kv_arg_is(name, "quit"))
+    if ((client->user & KV_WORD_MULTI) == 0 || resp_arg_is(name, "reset") ||
+        resp_arg_is(name, "quit"))
         return 0;
-    if (kv_arg_is(name, "multi")) { /* the DPU set the bit when it saw this message */
+    if (resp_arg_is(name, "multi")) { /* the DPU set the bit when it saw this message */
         client->user &= ~KV_WORD_MULTI;
         return 0;
     }
-    if (kv_arg_is(name, "exec") || kv_arg_is(name, "discard")) {
+    if (resp_arg_is(name, "exec") || resp_arg_is(name, "discard")) {
         t->open = t->failed = 1;
         return 0;
     }

@@ -198,7 +198,7 @@ static void early_open(struct early *t)
     o.segment_bytes = SEGMENT;
     o.databases = 4;
     o.value_max = 8000;
-    kv_settings_default(&o.settings);
+    resp_settings_default(&o.settings);
     assert_int_equal(kv_engine_open(&t->engine, &o, error, sizeof(error)), 0);
 }
 

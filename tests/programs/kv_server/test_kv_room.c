@@ -261,7 +261,7 @@ static void room_open(struct room *t, unsigned live_max)
     o.device_bytes = (uint64_t)live_max * SEGMENT;
     o.databases = 4;
     o.value_max = 2 * VALUE;
-    kv_settings_default(&o.settings);
+    resp_settings_default(&o.settings);
     assert_int_equal(kv_engine_open(&t->engine, &o, error, sizeof(error)), 0);
 }
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The kv_server: its parts, and the whole from outside. Needs the program.
 set(_kv ${PROJECT_SOURCE_DIR}/examples/kv_server)
+set(_resp ${PROJECT_SOURCE_DIR}/examples/resp)
 set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/store_base.c ${_kv}/store_cache.c
   ${_kv}/store_swap.c ${_kv}/segment.c ${_kv}/compact_victim.c ${_kv}/log.c ${_kv}/recover.c
   ${_kv}/compact.c ${_kv}/swap.c ${_kv}/index.c ${_kv}/record.c)
-snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
-snic_test(kv_rdb base SOURCES ${_kv}/rdb.c ${_kv}/resp.c LABELS kv)
+snic_test(kv_resp base SOURCES ${_resp}/resp.c LABELS kv)
+snic_test(kv_rdb base SOURCES ${_kv}/rdb.c ${_resp}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_kv_store}
   LABELS kv)
 set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_room.c
-  ${_kv}/engine_out.c ${_kv}/client.c ${_kv}/message.c ${_kv}/stats.c ${_kv}/slow.c ${_kv}/glob.c
+  ${_kv}/engine_out.c ${_kv}/client.c ${_kv}/message.c ${_kv}/stats.c ${_kv}/slow.c ${_resp}/glob.c
   ${_kv}/command.c ${_kv}/command_args.c ${_kv}/command_read.c ${_kv}/command_write.c
   ${_kv}/command_transaction.c ${_kv}/commands.c ${_kv}/command_keys.c
   ${_kv}/command_server.c ${_kv}/command_strings.c
@@ -18,16 +19,16 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_roo
   ${_kv}/command_sub.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
   ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_info.c
-  ${_kv}/command_slow.c ${_kv}/resp.c
+  ${_kv}/command_slow.c ${_resp}/resp.c ${_resp}/reply.c
   ${_kv}/tenant.c ${_kv}/command_session.c ${_kv}/command_client.c ${_kv}/command_config.c
-  ${_kv}/transaction.c ${_kv}/settings.c)
+  ${_kv}/transaction.c ${_resp}/settings.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
 snic_test(kv_early loop SOURCES ${_kv_power} LABELS kv)
 snic_test(kv_room loop SOURCES ${_kv_power} LABELS kv)
 foreach(t kv_resp kv_rdb kv_store kv_power kv_early kv_room)
   if(TARGET test_${t})
-    target_include_directories(test_${t} PRIVATE ${_kv})
+    target_include_directories(test_${t} PRIVATE ${_kv} ${_resp})
   endif()
 endforeach()
 if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "engine_priv.h"
+#include "reply.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,8 +48,8 @@ static int glob_one(const unsigned char *p, size_t n, size_t *i, unsigned char t
     return p[(*i)++] == t;
 }
 
-int kv_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,
-            size_t size)
+int resp_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,
+              size_t size)
 {
     size_t i = 0;
     size_t t = 0;

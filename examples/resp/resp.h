@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * @file kv_server/resp.h
+ * @file resp/resp.h
  * The Redis protocol, version 2: cutting messages out of a byte stream, taking
  * their arguments, writing replies.
  *
@@ -9,8 +9,8 @@
  * Input       Hostile. Every call looks at new bytes only once, so that a message
  *             that comes byte by byte costs linear time.
  */
-#ifndef KV_RESP_H
-#define KV_RESP_H
+#ifndef EX_RESP_H
+#define EX_RESP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -22,12 +22,12 @@ static const char *const settings_names[] = {"client-output-buffer-limit",
                                              "slowlog-log-slower-than",
                                              "slowlog-max-len"};
 
-void kv_settings_default(struct kv_settings *s)
+void resp_settings_default(struct resp_settings *s)
 {
     memset(s, 0, sizeof(*s));
-    s->out[0] = (struct kv_out_limit){256u << 20, 64u << 20, 60};
-    s->out[1] = (struct kv_out_limit){256u << 20, 64u << 20, 60};
-    s->out[2] = (struct kv_out_limit){32u << 20, 8u << 20, 60};
+    s->out[0] = (struct resp_out_limit){256u << 20, 64u << 20, 60};
+    s->out[1] = (struct resp_out_limit){256u << 20, 64u << 20, 60};
+    s->out[2] = (struct resp_out_limit){32u << 20, 8u << 20, 60};
     s->clients = -SETTINGS_PERCENT_DEFAULT;
     s->query = 1u << 30;
     s->protected_mode = 1;
@@ -35,7 +35,7 @@ void kv_settings_default(struct kv_settings *s)
     s->slow_max = 128;
 }
 
-uint64_t kv_settings_clients(const struct kv_settings *s)
+uint64_t resp_settings_clients(const struct resp_settings *s)
 {
     long pages = sysconf(_SC_PHYS_PAGES);
     long page = sysconf(_SC_PAGESIZE);
@@ -47,7 +47,7 @@ uint64_t kv_settings_clients(const struct kv_settings *s)
     return (uint64_t)pages * (uint64_t)page / 100 * (uint64_t)-s->clients;
 }
 
-int kv_settings_bytes(const char *text, size_t size, uint64_t *out)
+int resp_settings_bytes(const char *text, size_t size, uint64_t *out)
 {
     static const struct {
         const char *unit;
@@ -90,7 +90,7 @@ static int settings_class(const char *word, size_t size)
 {
     if (size == 7 && strncasecmp(word, "replica", 7) == 0)
         return 1;
-    for (int i = 0; i < KV_OUT_CLASSES; i++)
+    for (int i = 0; i < RESP_OUT_CLASSES; i++)
         if (strlen(settings_classes[i]) == size &&
             strncasecmp(word, settings_classes[i], size) == 0)
             return i;
@@ -98,9 +98,9 @@ static int settings_class(const char *word, size_t size)
 }
 
 /* "normal HARD SOFT SECONDS", any number of times. */
-static const char *settings_out(struct kv_settings *s, const char *value)
+static const char *settings_out(struct resp_settings *s, const char *value)
 {
-    struct kv_settings next = *s;
+    struct resp_settings next = *s;
     size_t at = 0;
     size_t n = settings_word(value, &at);
 
@@ -117,23 +117,23 @@ static const char *settings_out(struct kv_settings *s, const char *value)
             n = settings_word(value, &at);
             if (n == 0)
                 return "Wrong number of arguments in buffer limit configuration.";
-            if (kv_settings_bytes(value + at, n, &v[i]) != 0)
+            if (resp_settings_bytes(value + at, n, &v[i]) != 0)
                 return "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
             at += n;
         }
-        next.out[k] = (struct kv_out_limit){v[0], v[1], v[2]};
+        next.out[k] = (struct resp_out_limit){v[0], v[1], v[2]};
     }
     *s = next;
     return NULL;
 }
 
-static const char *settings_clients(struct kv_settings *s, const char *value)
+static const char *settings_clients(struct resp_settings *s, const char *value)
 {
     size_t n = strlen(value);
     uint64_t v;
     int percent = n > 0 && value[n - 1] == '%';
 
-    if (kv_settings_bytes(value, n - (size_t)percent, &v) != 0)
+    if (resp_settings_bytes(value, n - (size_t)percent, &v) != 0)
         return "argument must be a memory or percent value";
     if (percent && v > 100)
         return "argument must be a memory or percent value";
@@ -160,7 +160,8 @@ static const char *settings_number(const char *value, int64_t least, int64_t *ou
     return NULL;
 }
 
-const char *kv_settings_set(struct kv_settings *s, const char *name, const char *value, int *known)
+const char *resp_settings_set(struct resp_settings *s, const char *name, const char *value,
+                              int *known)
 {
     uint64_t v;
     size_t i = 0;
@@ -175,7 +176,7 @@ const char *kv_settings_set(struct kv_settings *s, const char *name, const char 
     case 1:
         return settings_clients(s, value);
     case 2:
-        if (kv_settings_bytes(value, strlen(value), &v) != 0)
+        if (resp_settings_bytes(value, strlen(value), &v) != 0)
             return "argument must be a memory value";
         if (v < SETTINGS_QUERY_LEAST)
             return "argument must be between 1048576 and 9223372036854775807 inclusive";
@@ -201,7 +202,7 @@ const char *kv_settings_set(struct kv_settings *s, const char *name, const char 
     }
 }
 
-const char *kv_settings_get(const struct kv_settings *s, size_t i, char *value, size_t max)
+const char *resp_settings_get(const struct resp_settings *s, size_t i, char *value, size_t max)
 {
     size_t at = 0;
 
@@ -209,7 +210,7 @@ const char *kv_settings_get(const struct kv_settings *s, size_t i, char *value, 
         return NULL;
     switch (i) {
     case 0:
-        for (size_t k = 0; k < KV_OUT_CLASSES && at < max; k++)
+        for (size_t k = 0; k < RESP_OUT_CLASSES && at < max; k++)
             at += (size_t)snprintf(value + at, max - at, "%s%s %" PRIu64 " %" PRIu64 " %" PRIu64,
                                    k > 0 ? " " : "", settings_classes[k], s->out[k].hard,
                                    s->out[k].soft, s->out[k].soft_s);
