@@ -148,6 +148,7 @@ SNIC_API void snic_assert_fail(const char *file, int line, const char *text)
 #define SNIC_ECORRUPT (-1001)    /**< checksum or structure broken                    */
 #define SNIC_EVERSION (-1002)    /**< format of another version                       */
 #define SNIC_EUNKNOWN (-1003)    /**< outcome unknown: done or not done               */
+#define SNIC_ENOQUORUM (-1004)   /**< fewer members than the operation requires       */
 
 /** One line of text for @p error; unknown codes give a text too, never NULL. [any] */
 SNIC_API const char *snic_strerror(int error);

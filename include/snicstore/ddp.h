@@ -155,6 +155,19 @@ enum snic_ddp_model {
     SNIC_DDP_SCOPE
 };
 
+/**
+ * What the answer to a write means, or what a read may return. The models are defaults: a node's
+ * model decides what DEFAULT means there.
+ */
+enum snic_ddp_durability {
+    SNIC_DDP_DURABILITY_DEFAULT = 0, /**< that of the model of the node that takes the operation */
+    SNIC_DDP_DURABILITY_MEMORY, /**< write: all members have it in memory. Read: the newest value */
+    SNIC_DDP_DURABILITY_HERE,   /**< write: MEMORY, and durable at the node that takes it */
+    SNIC_DDP_DURABILITY_ALL,  /**< write: durable at all members. Read: a value that is, or a newer
+                                 one, durable at all members */
+    SNIC_DDP_DURABILITY_SCOPE /**< write: MEMORY, and durable at all after SYNC of its scope */
+};
+
 /* ---- Options ---- */
 
 enum {
@@ -254,14 +267,14 @@ struct snic_ddp_msg {
 /* ---- Events ---- */
 
 enum snic_ddp_event_type {
-    SNIC_DDP_READ = 1, /**< key, token. Answered by DONE, at once or after an unlock */
-    SNIC_DDP_WRITE,    /**< key, token, value, length, scope (Scope only) */
-    SNIC_DDP_DELETE,   /**< key, token, scope */
-    SNIC_DDP_CAS,      /**< key, token, value, length, `ts`: what a read gave; 0: only if absent.
+    SNIC_DDP_READ = 1, /**< key, token, durability. Answered by DONE, at once or after an unlock */
+    SNIC_DDP_WRITE,    /**< key, token, value, length, durability, copies_min, scope (Scope only) */
+    SNIC_DDP_DELETE,   /**< key, token, durability, copies_min, scope */
+    SNIC_DDP_CAS,      /**< as WRITE, and `ts`: what a read gave; 0: only if absent.
                             SNIC_DDP_MSG_TOMBSTONE in flags: delete. One that fails may find
                             nothing even if it asked for that: a write beat it and was deleted.
                             The key may be absent then; try again */
-    SNIC_DDP_SYNC,     /**< token, scope: the client's [PERSIST]sc */
+    SNIC_DDP_SYNC,     /**< token, scope, copies_min: the client's [PERSIST]sc */
     SNIC_DDP_MESSAGE,  /**< msg */
     SNIC_DDP_APPENDED, /**< key, ts: that record is durable */
     SNIC_DDP_FLUSHED,  /**< id of FLUSH: all appended before it is durable */
@@ -302,6 +315,11 @@ struct snic_ddp_event {
     uint64_t scope;
     const struct snic_ddp_msg *msg;   /**< borrowed for the call */
     const struct snic_ddp_view *view; /**< borrowed for the call */
+    uint32_t durability;              /**< WRITE, DELETE, CAS, READ: enum snic_ddp_durability */
+    /** WRITE, DELETE, CAS, SYNC: the fewest FULL members, this node included, that the answer may
+     * stand for. Fewer when it is taken: SNIC_ENOQUORUM, nothing is sent; fewer when it is
+     * answered: SNIC_EUNKNOWN. 0: any number. */
+    uint32_t copies_min;
 };
 
 /* ---- Actions ---- */
@@ -345,7 +363,9 @@ struct snic_ddp_action {
     int32_t result;
     uint32_t id;
     uint16_t to;
-    uint16_t pad[3];
+    uint16_t slow;   /**< SUSPECT: those of `to` that respond: only their logs are slow */
+    uint16_t copies; /**< DONE of a write or SYNC: the FULL members that it is answered for */
+    uint16_t pad;
     uint64_t token;
     struct snic_ddp_msg msg; /**< SEND whole; of others key, ts, value, length, scope, flags */
 };
@@ -368,18 +388,23 @@ SNIC_API SNIC_NODISCARD int snic_ddp_init(struct snic_ddp **d, void *mem, size_t
  * Handles an event. @p now_ns never goes back; all actions of the last step were polled (asserted).
  * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
  * @return 0
- *   SNIC_EAGAIN  READ: reads_max reads wait. WRITE, DELETE, CAS: no write or no scope is free, SYNC
- *                of their scope is under way, or the key has no version left (NEED_EPOCH is
- * polled); CAS: another CAS or write of the key's timestamp is in progress here. SYNC: it is under
- * way, or this is the last scope of several (scopes_max). MESSAGE: no wait or record is free: it
- * counts as lost, and is sent again SNIC_ESTALE  READ, WRITE, DELETE, CAS, SYNC: not FULL, not
- * READY, or no lease. MESSAGE: of another epoch or incarnation, of no member, or for another node
- *   SNIC_ENOSPC  WRITE, DELETE, CAS: a new key, and keys_max keys exist. LOADED: no record is free
- *   SNIC_EINVAL  an unknown type. WRITE, DELETE, CAS: a scope without the model Scope, or none with
- *                it; CAS: an unknown flag. SYNC: another model, or scope 0. MESSAGE, EPOCH: NULL.
- *                EPOCH: a view that this node cannot enter from its last one (struct
- *                snic_ddp_view). LOADED: after the first EPOCH, ts 0, an unknown flag. FLUSHED: an
- *                id without a FLUSH. FIRE: a timer that is not armed
+ *   SNIC_EAGAIN  READ: reads_max reads wait. WRITE, DELETE, CAS: no write or no scope is free,
+ *                SYNC of their scope is under way, or the key has no version left (NEED_EPOCH is
+ *                polled). CAS: another CAS or write of the key's timestamp is in progress here.
+ *                SYNC: it is under way, or this is the last scope of several (scopes_max).
+ *                MESSAGE: no wait or record is free: it counts as lost, and is sent again
+ *   SNIC_ESTALE  READ, WRITE, DELETE, CAS, SYNC: not FULL, not READY, or no lease.
+ *                MESSAGE: of another epoch or incarnation, of no member, or for another node
+ *   SNIC_ENOQUORUM  WRITE, DELETE, CAS, SYNC: fewer FULL members than copies_min
+ *   SNIC_ENOTSUP READ, WRITE, DELETE, CAS: a durability that is not supported yet
+ *   SNIC_ENOSPC  WRITE, DELETE, CAS: a new key, and keys_max keys exist.
+ *                LOADED: no record is free
+ *   SNIC_EINVAL  an unknown type or durability, more than 16 copies; READ: HERE or SCOPE.
+ *                WRITE, DELETE, CAS: a scope without the model Scope, or none with it.
+ *                CAS: an unknown flag. SYNC: another model, or scope 0. MESSAGE, EPOCH: NULL.
+ *                EPOCH: a view that this node cannot enter from its last one (snic_ddp_view).
+ *                LOADED: after the first EPOCH, ts 0, an unknown flag.
+ *                FLUSHED: an id without a FLUSH. FIRE: a timer that is not armed
  *   SNIC_EPROTO  MESSAGE: a field is out of range, or its type is none of this model or this role
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns,

@@ -180,6 +180,12 @@ enum snic_replica_op_kind {
     SNIC_REPLICA_SYNC /**< scope                                                                  */
 };
 
+enum {
+    /** GET: the value is returned after a majority of the configured nodes has confirmed that this
+     * node is a member, so that it is current whatever the clocks do. */
+    SNIC_REPLICA_OP_CONFIRM = 1 << 0
+};
+
 struct snic_replica_op;
 typedef void (*snic_replica_done_fn)(struct snic_replica_op *op);
 
@@ -197,6 +203,14 @@ struct snic_replica_op {
     uint64_t value;   /**< out: handle of data                                                    */
     int32_t result;   /**< out: 0 or SNIC_E*, see ddp.h                                           */
     uint32_t state;   /**< the node's                                                             */
+    uint32_t flags;   /**< SNIC_REPLICA_OP_CONFIRM                                                */
+    uint8_t durability; /**< enum snic_ddp_durability: what the answer means, or of GET what it may
+                             return                                                               */
+    uint8_t pad;        /**< 0                                                                    */
+    /** PUT, DELETE, CAS, SYNC: the fewest FULL members that the answer may stand for. Fewer at
+     * submit: SNIC_ENOQUORUM; fewer when it is answered: SNIC_EUNKNOWN. 0: min_full of the node. */
+    uint16_t copies_min;
+    uint32_t copies; /**< out: of a write or SYNC, the FULL members that it was answered for      */
 };
 
 /* ---- Calls ---- */
@@ -238,8 +252,9 @@ SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
  * the key or scope is in its way; SNIC_ESTALE the node does not serve, or the scope is another
  *         node's or an earlier one's; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
  *         others only when very many wait) the log is full; SNIC_EMSGSIZE larger than value_max;
- *         SNIC_EINVAL an unknown kind, a size without data, a scope without the model Scope or none
- *         with it
+ *         SNIC_EINVAL an unknown kind, flag or durability, a flag of another kind, a size without
+ *         data, a scope without the model Scope or none with it; SNIC_ENOQUORUM fewer FULL members
+ *         than copies_min; SNIC_ENOTSUP a durability or flag that is not supported yet
  */
 SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     SNIC_NONNULL(1, 2);

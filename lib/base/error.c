@@ -75,6 +75,7 @@ static const struct error_row error_rows[] = {
     SNIC_ERROR__ROW(SNIC_ECORRUPT, "corrupt: checksum or structure mismatch"),
     SNIC_ERROR__ROW(SNIC_EVERSION, "unsupported format version"),
     SNIC_ERROR__ROW(SNIC_EUNKNOWN, "outcome unknown: done or not done"),
+    SNIC_ERROR__ROW(SNIC_ENOQUORUM, "fewer members than the operation requires"),
 };
 #undef SNIC_ERROR__ROW
 

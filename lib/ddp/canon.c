@@ -66,7 +66,8 @@ static void ddp_canon_write(struct ddp_canon *o, const struct ddp_write *w)
     ddp_canon_u64(o, w->scope);
     ddp_canon_u64(o, (w->flags & DDP_W_SETTLE) != 0 ? w->floor : 0);
     ddp_canon_u64(o, (uint64_t)w->flags << 32 | (uint64_t)w->ack_c << 16 | w->ack_p);
-    ddp_canon_u64(o, (uint64_t)w->length << 32 | (w->timer.armed != 0));
+    ddp_canon_u64(o,
+                  (uint64_t)w->length << 32 | (uint64_t)w->copies_min << 1 | (w->timer.armed != 0));
 }
 
 static void ddp_canon_writes(struct ddp_canon *o, const struct snic_ddp *d, const struct ddp_rec *r)
@@ -144,7 +145,7 @@ static void ddp_canon_scopes(struct ddp_canon *o, const struct snic_ddp *d)
         ddp_canon_u64(o, i);
         ddp_canon_u64(o, s->id);
         ddp_canon_u64(o, s->token);
-        ddp_canon_u64(o, (uint64_t)s->writes << 32 | s->flags);
+        ddp_canon_u64(o, (uint64_t)s->writes << 32 | (uint64_t)s->copies_min << 8 | s->flags);
         ddp_canon_u64(o, (uint64_t)s->round << 32 | (uint64_t)s->ack << 8 | (s->timer.armed != 0));
     }
     ddp_canon_u64(o, d->round);

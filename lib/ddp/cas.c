@@ -65,6 +65,7 @@ int ddp_cas_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     uint32_t flags = DDP_W_CLIENT | DDP_W_SETTLE | DDP_W_REPLAY | SNIC_DDP_MSG_CAS;
     struct ddp_write *w = ddp_write_new(d, r, r->vts, flags);
     w->token = ev->token;
+    w->copies_min = (uint16_t)ev->copies_min;
     w->floor = d->gen_floor;
     if ((ev->flags & SNIC_DDP_MSG_TOMBSTONE) != 0) {
         w->flags |= DDP_W_DEAD_KEY;

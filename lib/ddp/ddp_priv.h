@@ -101,7 +101,9 @@ struct ddp_write {
     uint16_t ack_c; /* who has stored it, in the present incarnation */
     uint16_t ack_p; /* who has it durable */
     uint16_t tries;
-    uint16_t late; /* whom it holds to be slow (ddp_suspect) */
+    uint16_t late;       /* whom it holds to be slow (ddp_suspect) */
+    uint16_t copies_min; /* FULL members that the answer must stand for */
+    uint16_t pad[3];
 };
 
 enum ddp_wait_flag {
@@ -144,8 +146,10 @@ struct ddp_scope {
     uint32_t next; /* of a free one the next free one */
     uint32_t tries;
     uint16_t ack;
-    uint16_t late;  /* as a write's */
-    uint32_t round; /* SENT: which of this node's [PERSIST]sc it is */
+    uint16_t late;       /* as a write's */
+    uint32_t round;      /* SENT: which of this node's [PERSIST]sc it is */
+    uint32_t copies_min; /* as a write's */
+    uint32_t pad;
 };
 
 enum ddp_learn { DDP_LEARN_NOT = 0, DDP_LEARN_PULLS, DDP_LEARN_FLUSHES, DDP_LEARN_DONE };
@@ -287,6 +291,14 @@ static inline int ddp_lease(const struct snic_ddp *d, uint64_t now)
 {
     return d->serves && now < d->lease_ns;
 }
+/* How many nodes hold what all hold: a learner's copy does not count until it is FULL. */
+static inline uint32_t ddp_copies(const struct snic_ddp *d)
+{
+    uint32_t count = 0;
+    for (uint32_t full = d->full; full != 0; full &= full - 1)
+        count++;
+    return count;
+}
 static inline int ddp_room(const struct snic_ddp *d)
 {
     return d->ring.count + SNIC_DDP__ROOM <= SNIC_DDP__RING;
@@ -298,6 +310,7 @@ struct snic_ddp_msg *ddp_send(struct snic_ddp *d, uint32_t type, uint16_t to,
                               const struct snic_ddp_key *key, uint64_t ts);
 void ddp_release(struct snic_ddp *d, uint64_t value);
 void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_rec *r);
+struct snic_ddp_action *ddp_done_all(struct snic_ddp *d, uint64_t token, uint32_t copies_min);
 void ddp_flush(struct snic_ddp *d, uint32_t id);
 
 /* model.c */

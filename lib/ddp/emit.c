@@ -35,6 +35,17 @@ void ddp_flush(struct snic_ddp *d, uint32_t id)
     ddp_act(d, SNIC_DDP_FLUSH)->id = id;
 }
 
+/* The answer to a write or SYNC, for all FULL members of this epoch. */
+struct snic_ddp_action *ddp_done_all(struct snic_ddp *d, uint64_t token, uint32_t copies_min)
+{
+    struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_DONE);
+    uint32_t copies = ddp_copies(d);
+    a->token = token;
+    a->copies = (uint16_t)copies;
+    a->result = copies < copies_min ? SNIC_EUNKNOWN : 0;
+    return a;
+}
+
 /* The answer to a read, or to what turned out to be one; without @p r only the result. */
 void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_rec *r)
 {

@@ -81,7 +81,7 @@ static void ddp_scope_eval(struct snic_ddp *d, struct ddp_scope *s)
         return;
     if (d->others != 0)
         ddp_send(d, SNIC_DDP_PERSIST_VAL, d->others, &none, 0)->scope = s->id;
-    ddp_act(d, SNIC_DDP_DONE)->token = s->token;
+    (void)ddp_done_all(d, s->token, s->copies_min);
     ddp_scope_free(d, s);
 }
 
@@ -121,7 +121,10 @@ int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
     }
     if ((s->flags & DDP_S_SYNC) != 0 || ddp_scope_last(d))
         return SNIC_EAGAIN;
+    if (ddp_copies(d) < ev->copies_min)
+        return SNIC_ENOQUORUM;
     s->flags |= DDP_S_SYNC;
+    s->copies_min = ev->copies_min;
     s->token = ev->token;
     ddp_scope_eval(d, s);
     return 0;

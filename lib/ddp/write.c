@@ -102,8 +102,7 @@ void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t 
 static void ddp_write_answer(struct snic_ddp *d, struct ddp_write *w)
 {
     SNIC_ASSERT((w->flags & (DDP_W_CLIENT | DDP_W_SETTLE | DDP_W_ABORTED)) == DDP_W_CLIENT);
-    struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_DONE);
-    a->token = w->token;
+    struct snic_ddp_action *a = ddp_done_all(d, w->token, w->copies_min);
     a->msg.key = ddp_rec_at(d, w->rec)->key;
     a->msg.ts = w->ts;
     a->msg.scope = w->scope;
@@ -171,8 +170,14 @@ int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const s
 {
     if ((ev->scope != 0) != (d->o.model == SNIC_DDP_SCOPE))
         return SNIC_EINVAL;
+    if (ev->durability > SNIC_DDP_DURABILITY_SCOPE || ev->copies_min > SNIC_DDP_NODES_MAX)
+        return SNIC_EINVAL;
+    if (ev->durability != SNIC_DDP_DURABILITY_DEFAULT)
+        return SNIC_ENOTSUP;
     if (!ddp_lease(d, d->now_ns))
         return SNIC_ESTALE;
+    if (ddp_copies(d) < ev->copies_min)
+        return SNIC_ENOQUORUM;
     if (ev->scope != 0) {
         const struct ddp_scope *s = ddp_scope_find(d, ev->scope);
         if (s == NULL ? ddp_pool_full(&d->scopes) : (s->flags & DDP_S_SYNC) != 0)
@@ -208,6 +213,7 @@ int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     ddp_apply(d, r, ts, &m);
     struct ddp_write *w = ddp_write_new(d, r, ts, DDP_W_CLIENT);
     w->token = ev->token;
+    w->copies_min = (uint16_t)ev->copies_min;
     ddp_scope_join(d, w, ev->scope);
     ddp_watch(d, r, 1);
     ddp_write_invalidate(d, w, d->others);
@@ -258,6 +264,11 @@ int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
 int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
 {
     struct ddp_rec *r = ddp_find(d, &ev->key);
+    if (ev->durability != SNIC_DDP_DURABILITY_DEFAULT)
+        return ev->durability == SNIC_DDP_DURABILITY_MEMORY ||
+                       ev->durability == SNIC_DDP_DURABILITY_ALL
+                   ? SNIC_ENOTSUP
+                   : SNIC_EINVAL;
     if (!ddp_lease(d, d->now_ns))
         return SNIC_ESTALE;
     if (r == NULL || r->rd == 0) {

@@ -24,6 +24,7 @@ void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a
     int reads = op->kind == SNIC_REPLICA_GET || a->result == SNIC_ECANCELED;
     replica_op_finish(r, op, a->result);
     op->ts = a->msg.ts;
+    op->copies = a->copies;
     if (reads && (a->result == 0 || a->result == SNIC_ECANCELED) && a->msg.ts != 0 &&
         (a->flags & SNIC_DDP_MSG_TOMBSTONE) == 0) {
         op->value = a->msg.value;

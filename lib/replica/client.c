@@ -14,9 +14,16 @@ static enum replica_room replica_op_room(const struct snic_replica_op *op)
 static int replica_op_event(struct snic_replica *r, const struct snic_replica_op *op,
                             struct snic_ddp_event *ev)
 {
+    int reads = op->kind == SNIC_REPLICA_GET;
     memset(ev, 0, sizeof(*ev));
+    if ((op->flags & ~(reads ? (uint32_t)SNIC_REPLICA_OP_CONFIRM : 0)) != 0)
+        return SNIC_EINVAL;
+    if (op->flags != 0)
+        return SNIC_ENOTSUP;
     ev->key = op->key;
     ev->scope = op->scope;
+    ev->durability = op->durability;
+    ev->copies_min = reads ? 0 : op->copies_min;
     ev->token = (uint64_t)(uintptr_t)op;
     switch (op->kind) {
     case SNIC_REPLICA_GET:

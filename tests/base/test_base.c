@@ -40,7 +40,7 @@ static void test_base_error_every_code_has_name_and_text(void **state)
 static void test_base_error_unknown_code_has_text(void **state)
 {
     (void)state;
-    static const int odd[] = {1, 5, 22, -3, -999, -1000, -1004, -100000, INT_MIN, INT_MAX};
+    static const int odd[] = {1, 5, 22, -3, -999, -1000, -1005, -100000, INT_MIN, INT_MAX};
     for (size_t i = 0; i < SNIC_COUNTOF(odd); i++) {
         assert_string_equal(snic_errname(odd[i]), "SNIC_E?");
         assert_string_equal(snic_strerror(odd[i]), "unknown error");
@@ -116,6 +116,7 @@ static void test_base_error_numbers_are_those_of_linux(void **state)
     assert_int_equal(SNIC_ECORRUPT, -1001);
     assert_int_equal(SNIC_EVERSION, -1002);
     assert_int_equal(SNIC_EUNKNOWN, -1003);
+    assert_int_equal(SNIC_ENOQUORUM, -1004);
 }
 
 /* Every errno gives a code with a text: no kernel error falls through. */
