@@ -43,7 +43,7 @@ FLOOR = {
     "segments": DOOR + ["io", "wal"],
     "volume": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments"],
     "control": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments", "volume"],
-    "replica": DOOR + ["io", "net", "ddp", "member", "wal"],
+    "replica": DOOR + ["io", "net", "ebs", "ddp", "member", "wal"],
     "fs": DOOR + ["io", "kv", "kvop", "fsop", "kvfs"],
     "nvmefslink": DOOR + ["dma", "fsop", "nvmefs"],
     "fsdispatch": DOOR + ["dma", "nvmefs", "nvmefslink", "io", "kv", "kvop", "fsop",

@@ -282,8 +282,11 @@ enum snic_ddp_event_type {
     SNIC_DDP_LEASE,    /**< ts: served until this time (exclusive); 0: no longer. ns */
     SNIC_DDP_LOADED, /**< key, ts, value, length: a record of the own log, before the first EPOCH */
     SNIC_DDP_TICK,   /**< nothing but the time */
-    SNIC_DDP_FIRE    /**< a timer, named by its number (snic_ddp_timers), before its time: for
+    SNIC_DDP_FIRE,   /**< a timer, named by its number (snic_ddp_timers), before its time: for
                           checkers */
+    SNIC_DDP_TIMES   /**< ts, scope: retransmit_ns and replay_ns from now on, as measured: from one
+                          round trip, and of replay_ns one flush, upwards. Timers that are armed
+                          keep their time, and none ends before one armed earlier for as long */
 };
 
 enum snic_ddp_role { SNIC_DDP_FENCED = 0, SNIC_DDP_LEARNER, SNIC_DDP_FULL };
@@ -404,7 +407,8 @@ SNIC_API SNIC_NODISCARD int snic_ddp_init(struct snic_ddp **d, void *mem, size_t
  *                CAS: an unknown flag. SYNC: another model, or scope 0. MESSAGE, EPOCH: NULL.
  *                EPOCH: a view that this node cannot enter from its last one (snic_ddp_view).
  *                LOADED: after the first EPOCH, ts 0, an unknown flag.
- *                FLUSHED: an id without a FLUSH. FIRE: a timer that is not armed
+ *                FLUSHED: an id without a FLUSH. FIRE: a timer that is not armed.
+ *                TIMES: 0 or more than 2^50
  *   SNIC_EPROTO  MESSAGE: a field is out of range, or its type is none of this model or this role
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns,

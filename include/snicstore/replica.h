@@ -4,7 +4,7 @@
  * One node of a replicated key-value table, assembled: the data path (ddp.h) and the membership
  * (member.h) over a durable log (wal.h) and datagrams (net.h), on a loop.
  *
- * Depends on  snicstore/base.h, loop.h, io.h, net.h, ddp.h, member.h, wal.h.
+ * Depends on  snicstore/base.h, loop.h, io.h, net.h, ebs_sec.h, ddp.h, member.h, wal.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. Operations are the
  *             caller's, borrowed from an accepted submit until `done`.
  * Threads     [owner] the thread of the loop.
@@ -71,6 +71,7 @@
 
 #include "snicstore/base.h"
 #include "snicstore/ddp.h"
+#include "snicstore/ebs_sec.h"
 #include "snicstore/io.h"
 #include "snicstore/loop.h"
 #include "snicstore/member.h"
@@ -86,7 +87,7 @@ struct snic_replica;
 
 #define SNIC_REPLICA_ALIGN SNIC_CACHELINE
 /** The largest value that can be configured. */
-#define SNIC_REPLICA_VALUE_MAX (1u << 20)
+#define SNIC_REPLICA_VALUE_MAX (16u << 20)
 
 enum {
     /** The cluster is founded now: no node of it has run before (member.h, FIRST). Ignored where
@@ -165,6 +166,18 @@ struct snic_replica_opts {
      * run at a rate within member.drift_ppm. Called often. The log's windows and all waiting stay
      * the loop's. NULL: snic_loop_clock(). */
     uint64_t (*clock)(void *ctx);
+    /** Bytes of values that may be on their way from one other node and not taken yet. A node keeps
+     * twice as much memory for each other node, beside values_bytes. 0: 1 MiB; 64 KiB to 64 MiB */
+    uint32_t window_bytes;
+    uint32_t pad2; /**< 0                                                                     */
+    /** Ciphers (ebs_sec.h; gcm_seal, gcm_open, gcm_rekey and mac are used), borrowed until fini;
+     * NULL: nothing is encrypted, and any host that reaches the ports can send what it likes. The
+     * same at all nodes. */
+    const struct snic_ebs_sec_ops *sec;
+    void *secret; /**< sec: the cluster's key, for mac; borrowed until fini                   */
+    void *gcm;    /**< sec: a key of AES-128-GCM of this node's own, which it rekeys          */
+    /** sec: random bytes that no other start of any node has. */
+    unsigned char random[32];
 };
 
 /* ---- Operations ---- */
@@ -331,6 +344,39 @@ struct snic_replica_stats {
     struct snic_ddp_stats ddp;
     struct snic_member_status member;
 };
+/** What a node knows of another one. */
+enum snic_replica_peer_state {
+    SNIC_REPLICA_PEER_DOWN = 0,   /**< no connection; the next attempt follows by itself         */
+    SNIC_REPLICA_PEER_CONNECTING, /**< a connection, but no agreement on it yet                  */
+    SNIC_REPLICA_PEER_UP
+};
+struct snic_replica_peer_stats {
+    uint32_t state;   /**< enum snic_replica_peer_state                                          */
+    uint32_t version; /**< of the wire, UP                                                       */
+    /** Why the last connection or datagram was refused: "cluster: ...", "version: ...",
+     * "key: ...", static; NULL: none was since the last that was taken. */
+    const char *refusal;
+    uint64_t rtt_ns;         /**< a round trip of heartbeats, smoothed; 0: not measured yet       */
+    uint64_t flush_ns;       /**< how long its log takes to flush, by its own report              */
+    uint64_t heard_ns;       /**< engines' clock at the last datagram from it; 0: none            */
+    uint32_t queued;         /**< messages that wait for its window                               */
+    uint32_t unacknowledged; /**< messages sent that it has not taken yet                         */
+    uint64_t queued_bytes;   /**< of values, likewise                                             */
+    uint64_t sent;           /**< messages put on connections                                     */
+    uint64_t sent_bytes;
+    uint64_t received; /**< messages taken                                                  */
+    uint64_t repeats;  /**< not sent, since the same message was under way                  */
+    uint64_t lost;     /**< dropped: no connection, or it broke, or the queue was full      */
+    uint64_t connects; /**< connections agreed on                                           */
+    uint64_t stalls;   /**< how often its values waited here for memory or the log          */
+};
+/**
+ * State and counters of the path to @p node, as of now. [owner]
+ * @return 0; SNIC_EINVAL it is not configured, or this node
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_get_peer(const struct snic_replica *r, uint32_t node,
+                                                  struct snic_replica_peer_stats *out)
+    SNIC_NONNULL(1, 3);
 /** State and counters as of now. [owner] */
 SNIC_API void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_stats *out)
     SNIC_NONNULL(1, 2);

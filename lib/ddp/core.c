@@ -150,6 +150,16 @@ void ddp_timers_init(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t rep
     ts->replay_ns = replay_ns;
 }
 
+int ddp_timers_set(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns)
+{
+    if (retransmit_ns == 0 || retransmit_ns > SNIC_DDP__NS_MAX || replay_ns == 0 ||
+        replay_ns > SNIC_DDP__NS_MAX)
+        return SNIC_EINVAL;
+    ts->retransmit_ns = retransmit_ns;
+    ts->replay_ns = replay_ns;
+    return 0;
+}
+
 void ddp_timers_span(struct ddp_timers *ts, const void *first, size_t size, uint32_t count)
 {
     uint32_t i = 0;
@@ -206,10 +216,13 @@ void ddp_timers_arm(struct ddp_timers *ts, uint32_t number, uint32_t class, uint
     t->deadline_ns = now_ns + ddp_timers_ns(ts, class);
     t->next = SNIC_DDP__NIL;
     t->prev = l->last;
-    if (l->last != SNIC_DDP__NIL)
-        ddp_timers_at(ts, l->last)->next = number;
-    else
+    if (l->last != SNIC_DDP__NIL) {
+        struct ddp_timer *before = ddp_timers_at(ts, l->last);
+        before->next = number;
+        t->deadline_ns = snic_max_u64(t->deadline_ns, before->deadline_ns); /* TIMES */
+    } else {
         l->first = number;
+    }
     l->last = number;
 }
 

@@ -155,7 +155,8 @@ uint32_t ddp_index_count(const struct ddp_index *x);
 
 /*
  * A list for each duration. All timers of a list wait equally long, so a new one goes to its end
- * and the first is the earliest: O(1), and no order but that of time.
+ * and the first is the earliest: O(1), and no order but that of time. Where durations were made
+ * shorter a new timer waits until the last one of its list is due.
  */
 #define SNIC_DDP__DOUBLINGS 7 /* retransmission: retransmit_ns << 0 ... 6 */
 #define SNIC_DDP__PATIENCE 3  /* questions: replay_ns << 0 ... 3 */
@@ -190,6 +191,8 @@ struct ddp_timers {
 };
 
 void ddp_timers_init(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns);
+/* Other durations from now on. 0; SNIC_EINVAL 0 or more than 2^50. */
+int ddp_timers_set(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns);
 /* The next span: @p count timers, the first of which is @p first, each @p size after the last. */
 void ddp_timers_span(struct ddp_timers *ts, const void *first, size_t size, uint32_t count);
 struct ddp_timer *ddp_timers_at(const struct ddp_timers *ts, uint32_t number);

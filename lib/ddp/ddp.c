@@ -318,6 +318,8 @@ static int ddp_event(struct snic_ddp *d, const struct snic_ddp_event *ev)
         return 0;
     case SNIC_DDP_FIRE:
         return ddp_timer_fire(d, ev->id);
+    case SNIC_DDP_TIMES:
+        return ddp_timers_set(&d->timers, ev->ts, ev->scope);
     default:
         return SNIC_EINVAL;
     }

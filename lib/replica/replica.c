@@ -6,6 +6,8 @@
 #include "replica_priv.h"
 
 #define REPLICA_MS UINT64_C(1000000)
+#define REPLICA_WINDOW_MIN (64u << 10)
+#define REPLICA_WINDOW_MAX (64u << 20)
 
 /* ---- Options ---- */
 
@@ -91,6 +93,12 @@ static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t
                "scopes_max";
     if (o->background_ns > UINT64_C(1) << 40)
         return "background_ns: more than 2^40";
+    if (o->pad2 != 0)
+        return "pad2: not 0";
+    if (o->window_bytes < REPLICA_WINDOW_MIN || o->window_bytes > REPLICA_WINDOW_MAX)
+        return "window_bytes: not 64 KiB to 64 MiB";
+    if (o->sec != NULL && (o->secret == NULL || o->gcm == NULL))
+        return "sec: without secret or gcm";
     return NULL;
 }
 
@@ -110,6 +118,7 @@ static const char *replica_options(struct snic_replica_opts *o,
     replica_default(&o->datagram_max, 1400);
     replica_default(&o->sends_max, 256);
     replica_default(&o->pieces_max, 16);
+    replica_default(&o->window_bytes, 1u << 20);
     uint64_t least = 2 * ((uint64_t)o->writes_max + o->scopes_max) + 256;
     replica_default(&o->appends_max, (uint32_t)snic_pow2_up(snic_max_u64(least, 4096)));
     if (o->background_ns == 0)
@@ -273,6 +282,15 @@ void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_st
         r->state == SNIC_REPLICA_RUNNING && out->ddp.serves && replica_clock(r) < r->lease_ns;
 }
 
+int snic_replica_get_peer(const struct snic_replica *r, uint32_t node,
+                          struct snic_replica_peer_stats *out)
+{
+    if (node >= SNIC_DDP_NODES_MAX || node == r->o.node || (r->o.configured >> node & 1) == 0)
+        return SNIC_EINVAL;
+    memset(out, 0, sizeof(*out));
+    return 0;
+}
+
 int snic_replica_check(const struct snic_replica *r)
 {
     uint32_t ops = 0, open = 0, free = 0;
@@ -293,3 +311,5 @@ int snic_replica_check(const struct snic_replica *r)
 }
 
 #undef REPLICA_MS
+#undef REPLICA_WINDOW_MIN
+#undef REPLICA_WINDOW_MAX

@@ -151,12 +151,51 @@ static void test_ddp_follower_replay_as_fast(void **state)
     }
 }
 
+static int times(struct world *w, uint32_t node, uint64_t retransmit_ns, uint64_t replay_ns)
+{
+    struct snic_ddp_event ev = {.type = SNIC_DDP_TIMES, .ts = retransmit_ns, .scope = replay_ns};
+    return world_step(w, node, &ev);
+}
+
+static uint64_t again(const struct world *w, uint32_t node)
+{
+    struct snic_ddp_stats info;
+    snic_ddp_get_stats(w->node[node].d, &info);
+    return info.counters.retransmits;
+}
+
+/* Longer: a write is sent again that late. Shorter: not before one that was armed for longer. */
+static void test_ddp_times_changed_kept_in_order(void **state)
+{
+    const uint64_t ms = 1000000;
+    (void)state;
+    struct world *w = world_new_room(support_seed(), 2, SNIC_DDP_SYNCH, 0, 4);
+    world_start(w);
+    assert_int_equal(times(w, 0, 0, ms), SNIC_EINVAL);
+    assert_int_equal(times(w, 0, ms, 0), SNIC_EINVAL);
+    assert_int_equal(times(w, 0, (UINT64_C(1) << 50) + 1, ms), SNIC_EINVAL);
+    assert_int_equal(times(w, 0, ms, (UINT64_C(1) << 50) + 1), SNIC_EINVAL);
+    assert_int_equal(times(w, 0, 5000 * ms, 5000 * ms), 0);
+    write_at(w, 0);
+    assert_true(snic_ddp_deadline_ns(w->node[0].d) == w->now + 5000 * ms);
+    let_pass(w, 0, 4990 * ms);
+    assert_int_equal(again(w, 0), 0);
+    assert_int_equal(times(w, 0, 7 * ms, 70 * ms), 0);
+    assert_true(world_op(w, SNIC_DDP_WRITE, 0, 2, 0, 0, NULL) >= 0);
+    assert_int_equal(snic_ddp_check(w->node[0].d), 0);
+    let_pass(w, 0, 10 * ms);
+    assert_int_equal(again(w, 0), 2); /* both at once: the order of the list */
+    assert_true(snic_ddp_deadline_ns(w->node[0].d) == w->now + 14 * ms);
+    world_free(w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ddp_replay_older_waits_for_nothing),
         cmocka_unit_test(test_ddp_restart_replays_older_first),
         cmocka_unit_test(test_ddp_follower_replay_as_fast),
+        cmocka_unit_test(test_ddp_times_changed_kept_in_order),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

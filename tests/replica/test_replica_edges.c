@@ -80,6 +80,28 @@ static void test_replica_edges_options_checked(void **state)
     finish();
 }
 
+/* Those of the connections. */
+static void test_replica_edges_link_options_checked(void **state)
+{
+    static const struct snic_ebs_sec_ops ciphers = {.ops_size = sizeof(ciphers)};
+    struct snic_replica_opts o;
+    (void)state;
+    doors(1);
+#define BAD(field, value)                                                                          \
+    do {                                                                                           \
+        o = fix.o;                                                                                 \
+        o.field = (value);                                                                         \
+        support_names(snic_replica_opts_wrong(&o), #field);                                        \
+        assert_int_equal(snic_replica_memsize(&o), 0);                                             \
+    } while (0)
+    BAD(pad2, 1);
+    BAD(window_bytes, (64u << 10) - 1);
+    BAD(window_bytes, (64u << 20) + 1);
+    BAD(sec, &ciphers); /* without keys */
+#undef BAD
+    finish();
+}
+
 /* Memory for values is full of what the embedder holds. */
 static void embedder_holds_all(const unsigned char *bytes)
 {
@@ -360,6 +382,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_edges_options_checked),
+        cmocka_unit_test(test_replica_edges_link_options_checked),
         cmocka_unit_test(test_replica_edges_operations_refused),
         cmocka_unit_test(test_replica_edges_next_gives_keys),
         cmocka_unit_test(test_replica_edges_stopped_anywhere_next_run_right),
