@@ -103,12 +103,15 @@ struct snic_member;
 /** Zero it, set opts_size, node, configured; a time or drift that is 0 takes its default. */
 struct snic_member_opts {
     uint32_t opts_size;
-    uint32_t flags;        /**< 0                                                               */
-    uint32_t node;         /**< own number, a bit of configured                                 */
-    uint16_t configured;   /**< all nodes, the same at each and for ever                        */
-    uint16_t witness;      /**< of them, at most one: votes, no data; one more must hold data   */
-    uint32_t drift_ppm;    /**< any clock against true time; default 500, 1..DRIFT_MAX          */
-    uint32_t reserved;     /**< 0                                                               */
+    uint32_t flags;      /**< 0                                                               */
+    uint32_t node;       /**< own number, a bit of configured                                 */
+    uint16_t configured; /**< all nodes, the same at each and for ever                        */
+    uint16_t witness;    /**< of them, at most one: votes, no data; one more must hold data   */
+    uint32_t drift_ppm;  /**< any clock against true time; default 500, 1..DRIFT_MAX          */
+    /** FULL nodes that writes need; below, the data path refuses them (status, `writable`), and no
+     * node is evicted for slowness. Default: a majority of the nodes that may hold data; 1 for two
+     * nodes with a witness, where either is to continue alone. At most those that hold data. */
+    uint32_t min_full;
     uint64_t lease_ns;     /**< default 400 ms, at least 2 heartbeat_ns                         */
     uint64_t lease_max_ns; /**< any node's, ever; default lease_ns                         */
     uint64_t margin_ns;    /**< default 10 ms                                              */
@@ -296,6 +299,8 @@ struct snic_member_status {
     uint64_t lease_until_ns; /**< 0: none                                                         */
     uint64_t refused;        /**< messages that made no sense                                     */
     uint64_t proposals;      /**< begun                                                           */
+    uint32_t min_full;       /**< FULL nodes that writes need                                     */
+    uint32_t writable;       /**< 1: the view has as many                                         */
     struct snic_member_view view; /**< installed                                                  */
 };
 

@@ -144,10 +144,12 @@ struct snic_replica_opts {
      * cannot see, must be no smaller: what is above it is lost, so a large value takes several
      * retransmissions, and a restart may never end. */
     uint32_t sends_max;
-    uint32_t pieces_max;   /**< large messages being collected; default 16                        */
-    uint32_t appends_max;  /**< records not yet durable, power of two; default 4096, or more if
-                                writes_max and scopes_max need it                                 */
-    uint32_t pad;          /**< 0                                                                 */
+    uint32_t pieces_max;  /**< large messages being collected; default 16                        */
+    uint32_t appends_max; /**< records not yet durable, power of two; default 4096, or more if
+                               writes_max and scopes_max need it                                 */
+    /** FULL nodes that a write needs; with fewer it is refused with SNIC_ENOQUORUM, and reads go
+     * on. Default: a majority of those that hold data (member.h). */
+    uint32_t min_full;
     uint64_t values_bytes; /**< memory for values: see above                                      */
     uint64_t background_ns; /**< EVENT, SCOPE, RENF: records that no answer waits for are durable
                                  after so long at the latest (the loss window); default 100 ms    */
@@ -263,7 +265,8 @@ SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
  * bytes of `data` are copied. [owner]
  * @return 0; SNIC_EAGAIN no value, write, read or scope is free, or (ddp.h) another operation on
  * the key or scope is in its way; SNIC_ESTALE the node does not serve, or the scope is another
- *         node's or an earlier one's; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
+ *         node's or an earlier one's; SNIC_ENOQUORUM not GET, and fewer than min_full nodes are
+ *         FULL; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
  *         others only when very many wait) the log is full; SNIC_EMSGSIZE larger than value_max;
  *         SNIC_EINVAL an unknown kind, flag or durability, a flag of another kind, a size without
  *         data, a scope without the model Scope or none with it; SNIC_ENOQUORUM fewer FULL members
@@ -330,16 +333,21 @@ struct snic_replica_stats {
     uint32_t state; /**< enum snic_replica_state                                                  */
     int32_t failure;
     uint32_t serves;   /**< 1: would take a read now                                              */
+    uint32_t writable; /**< 1: serves, and min_full nodes are FULL: would take a write now        */
+    uint32_t full;     /**< FULL nodes of the view                                                */
+    uint32_t min_full; /**< that a write needs                                                    */
     uint32_t log_good; /**< 0: suspect (ddp.h's A8: member.h, LOG_GOOD)                           */
-    uint32_t ops;      /**< in flight                                                             */
-    uint32_t values;   /**< alive                                                                 */
+    uint32_t pad;
+    uint32_t ops;    /**< in flight                                                             */
+    uint32_t values; /**< alive                                                                 */
     uint64_t values_bytes;
     uint64_t events;  /**< passed to the two engines                                            */
     uint64_t packets; /**< received                                                             */
     uint64_t refused; /**< of them: no packet of ours, or damaged                               */
     uint64_t lost_sends; /**< not sent for want of room                                           */
     uint64_t lost_pieces; /**< pieces and collections dropped for others                          */
-    uint64_t no_room; /**< messages dropped for want of memory or log                           */
+    uint64_t no_room;   /**< messages dropped for want of memory or log                           */
+    uint64_t no_quorum; /**< operations refused with SNIC_ENOQUORUM                               */
     struct snic_wal_info wal;
     struct snic_ddp_stats ddp;
     struct snic_member_status member;

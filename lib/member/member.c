@@ -63,14 +63,14 @@ static const char *member_options(struct snic_member_opts *o, const struct snic_
     member_default(&o->rejoin_ns, 500 * ms);
     if (o->flags != 0)
         return "flags: not 0";
-    if (o->reserved != 0)
-        return "reserved: not 0";
     if (o->node >= SNIC_MEMBER_NODES_MAX || !member_has(o->configured, o->node))
         return "node: not one of the configured nodes";
     if ((o->witness & ~o->configured) != 0 || __builtin_popcount(o->witness) > 1)
         return "witness: more than one node, or one that is not configured";
     if (o->configured == o->witness)
         return "configured: no node but the witness";
+    if (o->min_full > (uint32_t)__builtin_popcount(o->configured & ~o->witness))
+        return "min_full: more than the nodes that hold data";
     if (o->drift_ppm > SNIC_MEMBER_DRIFT_MAX)
         return "drift_ppm: more than SNIC_MEMBER_DRIFT_MAX (100000)";
     const char *wrong = member_time_wrong(o);
@@ -442,6 +442,8 @@ void snic_member_get_status(const struct snic_member *m, struct snic_member_stat
     out->lease_until_ns = m->lease_until_ns;
     out->refused = m->refused;
     out->proposals = m->proposals;
+    out->min_full = member_min_full(m);
+    out->writable = (uint32_t)__builtin_popcount(m->rec.decided.full) >= out->min_full;
     out->view = m->rec.decided;
     if (m->booted && m->rec.incarnation == 0)
         out->state = SNIC_MEMBER_LOST;

@@ -161,6 +161,14 @@ static inline uint16_t member_data(const struct snic_member *m)
     return (uint16_t)(m->opts.configured & ~m->opts.witness);
 }
 
+/* The floor of FULL nodes: writes need as many, and slowness evicts no node below it. */
+static inline uint32_t member_min_full(const struct snic_member *m)
+{
+    if (m->opts.min_full != 0)
+        return m->opts.min_full;
+    return (uint32_t)__builtin_popcount(member_data(m)) / 2 + 1;
+}
+
 /* Has everything that is due been polled? */
 static inline int member_is_polled(const struct snic_member *m)
 {

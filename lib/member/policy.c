@@ -180,14 +180,15 @@ static uint16_t member_joiners(const struct snic_member *m, uint16_t stay)
  * likely the one whose messages do not arrive: it would exclude the healthy ones and be the only
  * copy. So exclusion for slowness leaves at least half of the FULL nodes: one of three may be
  * excluded, two may not; and one of two, since neither is a majority there, and a node that stalls
- * every write of the other must not stay.
+ * every write of the other must not stay. And it leaves min_full of them: else the eviction would
+ * stop the writes that it is for.
  */
 static uint16_t member_stay(const struct snic_member *m, uint16_t running)
 {
     uint16_t full = m->rec.decided.full;
     uint16_t stay = (uint16_t)(running & ~member_slow(m));
     int left = __builtin_popcount(full & stay);
-    if (left == 0 || 2 * left < __builtin_popcount(full))
+    if (left == 0 || 2 * left < __builtin_popcount(full) || (uint32_t)left < member_min_full(m))
         return running;
     return stay;
 }

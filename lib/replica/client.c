@@ -80,6 +80,16 @@ uint64_t snic_replica_scope(struct snic_replica *r)
     return replica_scopes_of(r) << 28 | (r->scopes & ((1u << 28) - 1));
 }
 
+/* Too few FULL nodes for a write? The membership's floor, of the view that the data path has. */
+static int replica_below_floor(const struct snic_replica *r)
+{
+    struct snic_member_status st;
+    if (r->part != SNIC_DDP_FULL)
+        return 0; /* not for this node to judge: SNIC_ESTALE */
+    snic_member_get_status(r->member, &st);
+    return (uint32_t)__builtin_popcount(r->view.full) < st.min_full;
+}
+
 int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
 {
     struct snic_ddp_event ev;
@@ -90,6 +100,10 @@ int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     int scoped = !reads && op->scope != 0 && r->o.model == SNIC_DDP_SCOPE;
     if (scoped && op->scope >> 28 != replica_scopes_of(r))
         return SNIC_ESTALE;
+    if (!reads && replica_below_floor(r)) {
+        r->no_quorum++;
+        return SNIC_ENOQUORUM;
+    }
     int result = !reads ? replica_log_room(r, replica_op_room(op)) : 0;
     if (result != 0)
         return result;

@@ -41,6 +41,7 @@ static void replica_opts_engines(const struct snic_replica_opts *o, struct snic_
     m->node = o->node;
     m->configured = o->configured;
     m->witness = o->witness;
+    m->min_full = o->min_full;
 }
 
 /* What is wrong with the options of the parts; NULL: nothing. */
@@ -67,8 +68,6 @@ static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t
 {
     if ((o->flags & ~(uint32_t)SNIC_REPLICA_FOUND) != 0)
         return "flags: an unknown one is set";
-    if (o->pad != 0)
-        return "pad: not 0";
     if (o->loop == NULL)
         return "loop: NULL";
     if (o->net == NULL || o->net->loop != o->loop)
@@ -275,11 +274,15 @@ void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_st
     out->lost_sends = r->lost_sends;
     out->lost_pieces = r->lost_pieces;
     out->no_room = r->no_room;
+    out->no_quorum = r->no_quorum;
     snic_wal_inspect(r->log.wal, &out->wal);
     snic_ddp_get_stats(r->ddp, &out->ddp);
     snic_member_get_status(r->member, &out->member);
     out->serves =
         r->state == SNIC_REPLICA_RUNNING && out->ddp.serves && replica_clock(r) < r->lease_ns;
+    out->full = (uint32_t)__builtin_popcount(r->view.full);
+    out->min_full = out->member.min_full;
+    out->writable = out->serves && out->full >= out->min_full;
 }
 
 int snic_replica_get_peer(const struct snic_replica *r, uint32_t node,

@@ -236,6 +236,7 @@ struct snic_replica {
     uint64_t lost_sends;
     uint64_t lost_pieces;
     uint64_t no_room;
+    uint64_t no_quorum;
 };
 
 /* The node stops when the step is over. */

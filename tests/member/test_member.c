@@ -30,12 +30,12 @@ static void test_member_options_out_of_range_refused(void **state)
     bad[8].lease_max_ns = 399 * (uint64_t)MS;
     bad[9].detect_ns = 99 * (uint64_t)MS;
     bad[10].margin_ns = SNIC_MEMBER_NS_MAX + 1;
-    bad[11].reserved = 1;
+    bad[11].min_full = 4;
     struct snic_member *m = NULL;
     struct one t;
     static const char *const name[12] = {"opts_size",    "flags",     "node",      "node",
                                          "witness",      "witness",   "drift_ppm", "lease_ns",
-                                         "lease_max_ns", "detect_ns", "margin_ns", "reserved"};
+                                         "lease_max_ns", "detect_ns", "margin_ns", "min_full"};
     assert_null(snic_member_opts_wrong(&good));
     for (int i = 0; i < 12; i++) {
         support_names(snic_member_opts_wrong(&bad[i]), name[i]);

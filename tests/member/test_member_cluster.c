@@ -29,9 +29,11 @@ static void until(uint64_t ms)
 
 static uint64_t another; /* seed; 0: the run's */
 
+static uint32_t min_full; /* min_full; 0: the default */
+
 static void start(uint32_t nodes, uint32_t witness)
 {
-    struct sim_opts o = {.nodes = nodes, .witness = witness, .calm = 1};
+    struct sim_opts o = {.nodes = nodes, .witness = witness, .min_full = min_full, .calm = 1};
     o.seed = another != 0 ? another : support_seed();
     o.trace = getenv("SIM_TRACE") != NULL;
     sim_start(&sim, &o);
@@ -194,22 +196,35 @@ static void test_member_cluster_most_called_slow_none_goes(void **state)
     assert_int_equal(sim.nodes[0].view.full, 3);
 }
 
-/* Of two either goes, for the other can continue: with a witness, or with one that is away. */
+/* Of two either goes, for the other can continue: with a witness, and where one copy is enough. */
 static void test_member_cluster_of_two_slow_one_goes(void **state)
 {
     (void)state;
     start(3, 1); /* node 2 */
+    uint32_t epoch = sim.newest;
+    sim_report(&sim, 1, SNIC_MEMBER_SLOW, 1);
+    until(2000);
+    assert_int_equal(sim.newest, epoch); /* not below min_full */
+    min_full = 1;
+    start(3, 1);
+    min_full = 0;
     sim_report(&sim, 1, SNIC_MEMBER_SLOW, 1);
     until(400);
     assert_int_equal(sim.nodes[1].view.full, 2);
     assert_true(serves(1) && !serves(0));
 }
 
-/* Of four two may go, three may not. */
+/* Of four two may go, three may not; with the default floor of three only one. */
 static void test_member_cluster_of_four_two_slow_go(void **state)
 {
     (void)state;
     start(4, 0);
+    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 12);
+    until(2000);
+    assert_int_equal(sim.nodes[0].view.full, 15);
+    min_full = 2;
+    start(4, 0);
+    min_full = 0;
     uint32_t epoch = sim.newest;
     sim_report(&sim, 0, SNIC_MEMBER_SLOW, 14);
     until(2000);
@@ -217,6 +232,25 @@ static void test_member_cluster_of_four_two_slow_go(void **state)
     sim_report(&sim, 0, SNIC_MEMBER_SLOW, 12);
     until(400);
     assert_int_equal(sim.nodes[0].view.full, 3);
+}
+
+/* The floor of writes is a majority of the nodes with data, and what the view has is reported. */
+static void test_member_cluster_floor_is_reported(void **state)
+{
+    (void)state;
+    start(3, 0);
+    assert_int_equal(status(0).min_full, 2);
+    assert_int_equal(status(0).writable, 1);
+    kill(2);
+    until(1500);
+    assert_int_equal(sim.nodes[0].view.full, 3);
+    assert_int_equal(status(0).writable, 1);
+    kill(1);
+    override(0, 6, 0);
+    until(1500);
+    assert_int_equal(sim.nodes[0].view.full, 1);
+    assert_int_equal(status(0).writable, 0);
+    assert_true(serves(0));
 }
 
 static void test_member_cluster_needed_epoch_comes(void **state)
@@ -427,6 +461,7 @@ static const struct CMUnitTest things[] = {
     cmocka_unit_test(test_member_cluster_most_called_slow_none_goes),
     cmocka_unit_test(test_member_cluster_of_two_slow_one_goes),
     cmocka_unit_test(test_member_cluster_of_four_two_slow_go),
+    cmocka_unit_test(test_member_cluster_floor_is_reported),
     cmocka_unit_test(test_member_cluster_needed_epoch_comes),
     cmocka_unit_test(test_member_cluster_of_two_waits_for_the_operator),
     cmocka_unit_test(test_member_cluster_of_two_with_witness_goes_on),

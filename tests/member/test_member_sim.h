@@ -37,6 +37,7 @@ struct sim_opts {
     uint32_t excess; /* clocks may be so many times worse than drift_ppm; 0: 1 */
     uint32_t nodes;  /* 0: by the seed */
     uint32_t witness;
+    uint32_t min_full;
     int trace;
     int blind; /* without snic_member_check */
     int calm;  /* default options, no faults but those that a test makes */

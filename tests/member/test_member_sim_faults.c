@@ -162,6 +162,7 @@ void sim_swarm(struct sim *s)
     o->configured = s->all;
     o->witness = s->witness;
     o->drift_ppm = s->drift;
+    o->min_full = s->o.seed % 3 == 0; /* 1, or the default */
     o->margin_ns = sim_chance(s, 500) ? 1 : 10 * SIM_MS;
     o->restart_wait_ns = 1000 * SIM_MS;
     o->lease_ns = (200 + sim_below(s, 300)) * SIM_MS;

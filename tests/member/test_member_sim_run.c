@@ -120,6 +120,7 @@ void sim_start(struct sim *s, const struct sim_opts *o)
     s->opts.opts_size = sizeof(s->opts);
     s->opts.configured = s->all;
     s->opts.witness = s->witness;
+    s->opts.min_full = s->o.min_full;
     s->loss = s->dup = 0;
     s->tight = 0;
     s->delay_max = SIM_MS;

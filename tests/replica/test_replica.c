@@ -61,6 +61,48 @@ static void test_replica_three_one_dies_others_serve(void **state)
 }
 
 /*
+ * Three copies, two, one, with the default floor: the last one refuses writes before anything is
+ * sent, and reads; it takes them again when a second one is FULL.
+ */
+static void test_replica_floor_refuses_writes_not_reads(void **state)
+{
+    struct snic_replica_stats info;
+    struct cluster_op *w, *g;
+    (void)state;
+    struct cluster *c = begin(SNIC_DDP_SYNCH, 3);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, 1, &w) == 0);
+    uint64_t content = w->content;
+    cluster_down(c, 1, CLUSTER_CRASH);
+    cluster_run(c, SECOND);
+    assert_int_equal(snic_replica_override(c->node[0].r, 6, 0), 0);
+    cluster_run(c, SECOND);
+    snic_replica_get_stats(c->node[0].r, &info);
+    assert_int_equal(info.full, 1);
+    assert_int_equal(info.min_full, 2);
+    assert_true(info.serves && !info.writable);
+    uint32_t records = info.ddp.records;
+    assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_PUT, 1, &w), SNIC_ENOQUORUM);
+    assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_DELETE, 1, &w), SNIC_ENOQUORUM);
+    assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_CAS, 1, &w), SNIC_ENOQUORUM);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, 1, &g) == 0);
+    assert_int_equal(g->content, content);
+    snic_replica_get_stats(c->node[0].r, &info);
+    assert_int_equal(info.no_quorum, 3);
+    assert_int_equal(info.ddp.writes, 0);
+    assert_int_equal(info.ddp.records, records);
+    cluster_up(c, 1, 0);
+    cluster_run(c, 4 * SECOND);
+    snic_replica_get_stats(c->node[0].r, &info);
+    assert_int_equal(info.full, 2);
+    assert_true(info.writable);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, 1, &w) == 0);
+    must(c, cluster_do(c, 1, SNIC_REPLICA_GET, 1, &g) == 0);
+    assert_int_equal(g->content, w->content);
+    end(c);
+}
+
+/*
  * A value of more datagrams than may be under way never arrived: no such node begins. One that the
  * door takes a part of at a time arrives, each sending continues where the last one broke off.
  */
@@ -318,6 +360,7 @@ static void test_replica_lost_file_found_again_no_vote(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_floor_refuses_writes_not_reads),
         cmocka_unit_test(test_replica_three_one_dies_others_serve),
         cmocka_unit_test(test_replica_large_values_arrive_or_are_refused),
         cmocka_unit_test(test_replica_notify_from_the_loop),

@@ -54,7 +54,7 @@ static void test_replica_edges_options_checked(void **state)
     BAD(scopes_max, (1u << 16) + 1);
     BAD(retransmit_ns, (UINT64_C(1) << 50) + 1);
     BAD(replay_ns, (UINT64_C(1) << 50) + 1);
-    BAD(pad, 1);
+    BAD(min_full, 4);
     BAD(background_ns, (UINT64_C(1) << 40) + 1);
     BAD(keys_max, 0);
     BAD(node, 1); /* none of the configured ones */

@@ -324,6 +324,7 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->incarnation = 1000 * (n->run_number + 1);
     o->configured = all;
     o->witness = (uint16_t)(c->o.witness ? 1u << (c->o.nodes - 1) : 0);
+    o->min_full = c->o.min_full;
     o->model = c->o.model;
     o->ddp_flags = c->o.ddp_flags;
     o->keys_max = c->o.keys_max;

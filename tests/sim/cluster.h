@@ -20,7 +20,8 @@ enum { CLUSTER_MS = 1000000 };
 struct cluster_opts {
     uint64_t seed;
     uint32_t nodes;
-    uint32_t witness; /* 1: the last node is one */
+    uint32_t witness;  /* 1: the last node is one */
+    uint32_t min_full; /* 0: the node's default */
     uint32_t model;
     uint32_t ddp_flags;
     uint32_t keys; /* that clients use */

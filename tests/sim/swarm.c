@@ -310,6 +310,7 @@ static void swarm_choose(struct swarm *s, struct cluster_opts *o)
     memset(o, 0, sizeof(*o));
     o->seed = s->o.seed;
     o->nodes = 3 + (uint32_t)swarm_below(s, 3);
+    o->min_full = s->o.seed % 3 == 0; /* 1, or the default */
     o->witness = swarm_below(s, 6) == 0;
     o->model = SNIC_DDP_SYNCH + (uint32_t)swarm_below(s, 5);
     if (s->o.model != 0)

@@ -119,7 +119,8 @@ void swarm_hard_result(struct swarm *s, int result)
     struct swarm_hard *h = &s->hard;
     if ((s->o.hard & SWARM_FULL) == 0)
         return;
-    if (result != 0 && result != SNIC_ESTALE && result != SNIC_EAGAIN && result != SNIC_ENOSPC)
+    if (result != 0 && result != SNIC_ESTALE && result != SNIC_EAGAIN && result != SNIC_ENOSPC &&
+        result != SNIC_ENOQUORUM)
         cluster_fail(s->c, "a full log is not what the client gets as the result");
     if (result != SNIC_ENOSPC)
         return;
