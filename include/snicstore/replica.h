@@ -265,12 +265,12 @@ SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
  * bytes of `data` are copied. [owner]
  * @return 0; SNIC_EAGAIN no value, write, read or scope is free, or (ddp.h) another operation on
  * the key or scope is in its way; SNIC_ESTALE the node does not serve, or the scope is another
- *         node's or an earlier one's; SNIC_ENOQUORUM not GET, and fewer than min_full nodes are
- *         FULL; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
+ *         node's or an earlier one's; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
  *         others only when very many wait) the log is full; SNIC_EMSGSIZE larger than value_max;
  *         SNIC_EINVAL an unknown kind, flag or durability, a flag of another kind, a size without
  *         data, a scope without the model Scope or none with it; SNIC_ENOQUORUM fewer FULL members
- *         than copies_min; SNIC_ENOTSUP a durability or flag that is not supported yet
+ *         than copies_min, or than min_full if that is 0; SNIC_ENOTSUP a durability or flag that is
+ * not supported yet
  */
 SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     SNIC_NONNULL(1, 2);

@@ -186,8 +186,11 @@ static uint16_t member_joiners(const struct snic_member *m, uint16_t stay)
 static uint16_t member_stay(const struct snic_member *m, uint16_t running)
 {
     uint16_t full = m->rec.decided.full;
-    uint16_t stay = (uint16_t)(running & ~member_slow(m));
+    uint16_t slow = member_slow(m);
+    uint16_t stay = (uint16_t)(running & ~slow);
     int left = __builtin_popcount(full & stay);
+    if ((full & slow & running) == 0)
+        return stay; /* learners only: the floor is not concerned */
     if (left == 0 || 2 * left < __builtin_popcount(full) || (uint32_t)left < member_min_full(m))
         return running;
     return stay;

@@ -11,6 +11,14 @@ static enum replica_room replica_op_room(const struct snic_replica_op *op)
     return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
 }
 
+/* The copies that a write needs which names no number of its own. */
+static uint16_t replica_floor(const struct snic_replica *r)
+{
+    struct snic_member_status st;
+    snic_member_get_status(r->member, &st);
+    return (uint16_t)st.min_full;
+}
+
 static int replica_op_event(struct snic_replica *r, const struct snic_replica_op *op,
                             struct snic_ddp_event *ev)
 {
@@ -23,7 +31,8 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     ev->key = op->key;
     ev->scope = op->scope;
     ev->durability = op->durability;
-    ev->copies_min = reads ? 0 : op->copies_min;
+    if (!reads)
+        ev->copies_min = op->copies_min != 0 ? op->copies_min : replica_floor(r);
     ev->token = (uint64_t)(uintptr_t)op;
     switch (op->kind) {
     case SNIC_REPLICA_GET:
@@ -80,16 +89,6 @@ uint64_t snic_replica_scope(struct snic_replica *r)
     return replica_scopes_of(r) << 28 | (r->scopes & ((1u << 28) - 1));
 }
 
-/* Too few FULL nodes for a write? The membership's floor, of the view that the data path has. */
-static int replica_below_floor(const struct snic_replica *r)
-{
-    struct snic_member_status st;
-    if (r->part != SNIC_DDP_FULL)
-        return 0; /* not for this node to judge: SNIC_ESTALE */
-    snic_member_get_status(r->member, &st);
-    return (uint32_t)__builtin_popcount(r->view.full) < st.min_full;
-}
-
 int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
 {
     struct snic_ddp_event ev;
@@ -100,10 +99,6 @@ int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     int scoped = !reads && op->scope != 0 && r->o.model == SNIC_DDP_SCOPE;
     if (scoped && op->scope >> 28 != replica_scopes_of(r))
         return SNIC_ESTALE;
-    if (!reads && replica_below_floor(r)) {
-        r->no_quorum++;
-        return SNIC_ENOQUORUM;
-    }
     int result = !reads ? replica_log_room(r, replica_op_room(op)) : 0;
     if (result != 0)
         return result;
@@ -122,6 +117,7 @@ int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
         snic_link_remove(&op->link);
         op->state = REPLICA_OP_FREE;
         r->ops--;
+        r->no_quorum += result == SNIC_ENOQUORUM;
     }
     replica_settle(r);
     return result;

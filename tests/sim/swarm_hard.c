@@ -48,6 +48,7 @@ static void hard_choose_full(struct swarm *s, struct cluster_opts *o)
     o->segment_bytes = 16384;
     o->segments = 10; /* two are what stands before them */
     o->value_max = 512;
+    o->min_full = 1; /* below the floor no deletion would make room for a learner */
     s->clients = 4 + (uint32_t)hard_below(s, SWARM_CLIENTS - 3);
     s->think_ns = CLUSTER_MS * (1 + hard_below(s, 6));
     s->link.loss_ppm = (uint32_t)snic_min_u64(s->link.loss_ppm, 50000);
