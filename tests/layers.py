@@ -162,8 +162,8 @@ LAYERS = {
         ["recover.c"], ["format.c"], ["segments.c"],
     ],
     "lib/wal": [
-        ["layout.c", "op.c"], ["batch.c", "meta.c", "recover.c"], ["compact.c", "tail.c"],
-        ["format.c"], ["wal.c", "check.c"],
+        ["layout.c", "op.c"], ["batch.c", "meta.c"], ["confirm.c"], ["recover.c"],
+        ["compact.c", "tail.c"], ["format.c"], ["wal.c", "check.c"],
     ],
     "lib/ebs": [
         # packets, checksums, ciphers, tables

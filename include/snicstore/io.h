@@ -338,8 +338,11 @@ enum snic_fault_kind {
     SNIC_FAULT_DELAY = 3, /**< complete `delay_ns` later                                   */
     SNIC_FAULT_TORN = 4,  /**< power cut during this write: its first `bytes` (rounded down
                                to sectors) reach the medium, then as POWER                 */
-    SNIC_FAULT_POWER = 5  /**< power cut before this operation: a subset of the un-synced
+    SNIC_FAULT_POWER = 5, /**< power cut before this operation: a subset of the un-synced
                                sectors survives, chosen by `seed`; the handle dies         */
+    SNIC_FAULT_LOST = 6   /**< FLUSH, WRITE with FUA: complete with `error`, and what the
+                               operation covers does not become durable, nor by a later
+                               flush, until it is written again. See snic_fault            */
 };
 /** SNIC_FAULT_POWER and _TORN: keep none or all of the un-synced sectors. */
 #define SNIC_FAULT_KEEP_NONE 0
@@ -349,7 +352,10 @@ enum snic_fault_kind {
  * Operations count when they are accepted, in submission order; the fault strikes
  * when the operation would take effect. Of several that fire on one operation
  * DELAYs add up and of the others the one added first wins. SHORT does not apply
- * to FLUSH, TORN only to WRITE. In a power cut writes in flight (accepted, not
+ * to FLUSH, TORN only to WRITE, LOST only to FLUSH and to WRITE with FUA. LOST is what a failed
+ * fsync leaves: without SNIC_IO_CAP_DIRECT reads continue to return what was written (the page
+ * cache holds it, marked clean) until the power is cut; with it reads return what the device has, a
+ * subset chosen by `seed`. In a power cut writes in flight (accepted, not
  * completed) reach the medium sector by sector as `seed` decides: none with
  * KEEP_NONE, all with KEEP_ALL; other operations in flight do not take effect.
  */

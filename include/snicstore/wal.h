@@ -28,9 +28,20 @@
  *   Failure. A write or flush that fails ends the log for good, since after a failed flush it is
  *     unknown what a second one would make durable: failed() comes once, and everything returns
  *     SNIC_EIO from then on. Only a new open finds which records survived.
+ *   Past the cache. After an fsync that failed the kernel marks the pages of its cache clean: they
+ *     are read as if they had been written, and the next fsync succeeds without them. So recovery
+ *     never takes what a cache returns for durable. A handle with SNIC_IO_CAP_DIRECT reads the
+ *     device, and a flush follows. On any other handle the superblocks, the membership file, the
+ *     last batch and the zeros behind it (W1 in lib/wal: all else was flushed before that batch was
+ *     begun) are written again and flushed before opened() reports them; if this fails, opening
+ *     fails. O_DIRECT (SNIC_IO_OPEN_TRY_DIRECT) is preferred: it rewrites nothing, and with it a
+ *     write and its sync are one request.
  *   Full. The space is there from the beginning (format writes all of it), so a full log refuses
- *     appends with SNIC_ENOSPC and works otherwise. A part of it is kept for compaction, and one
- *     for records that are TOMBSTONEs, so that there is a way out of a full log.
+ *     appends with SNIC_ENOSPC and works otherwise. Where the file system has no space for a write
+ *     nevertheless (a sparse copy of the file, a thin volume), the write is repeated until it has,
+ *     and appends are refused with SNIC_ENOSPC meanwhile; room() follows. A part of the log is kept
+ *     for compaction, and one for records that are TOMBSTONEs, so that there is a way out of a full
+ *     log.
  *
  * What recovery reports of the end of the log (struct snic_wal_report). The device does not record
  * which of the last records had been announced. One write is under way at a time, so what a later
@@ -140,17 +151,20 @@ struct snic_wal_opts {
     uint32_t opts_size;
     uint32_t flags;         /**< SNIC_WAL_*                                                    */
     uint32_t segment_bytes; /**< format: power of two 16 KiB ... 1 GiB, at least 16 blocks, and
-                                 at least 8 of them on the device; default 4 MiB              */
+                                 at least 8 of them on the device; default: 4 MiB, or the first
+                                 that has room for three records                              */
     uint32_t block_bytes;   /**< format: what is written at least, never twice; power of two 512 ...
                                  65536. Default: the largest of 4096, the device's alignments and
                                  its atomic_write up to 65536; a smaller one than 4096 may, on a
                                  device with larger sectors, endanger its neighbours            */
-    uint32_t record_max;  /**< most bytes of a record, at most 1/32 of a segment; default 64 KiB, or
-                               that                                                           */
-    uint32_t batch_bytes; /**< of one write, multiple of block_bytes, at least 16 blocks and
-                               room for two records, at most a segment and transfer_max; not less
-                               than the log was formatted with; default 256 KiB               */
-    uint32_t batches;     /**< writes under way, closed and filling, 2 ... 64; default 4        */
+    uint32_t record_max;  /**< most bytes of a record, at most a third of a segment; default 64 KiB
+                               or 1/32 of a segment. The log copies and checks a record in one
+                               step: of 8 MiB, some milliseconds                              */
+    uint32_t batch_bytes; /**< of one write, multiple of block_bytes, at least 16 blocks and room
+                               for a record, at most a segment and transfer_max; not less than the
+                               log was formatted with; default 256 KiB, or room for a record  */
+    uint32_t batches;     /**< writes under way, closed and filling, 2 ... 64; default 4. The log's
+                               memory is one more than these of batch_bytes, and a record       */
     uint32_t pad;         /**< 0                                                                */
     uint64_t window_ns;   /**< how long a BACKGROUND record may wait for its write; default 2 ms */
     uint64_t uuid[2]; /**< format: names the log; any value, different ones for different logs */
@@ -174,6 +188,7 @@ struct snic_wal_report {
     uint32_t epoch;          /**< highest of the records given                                */
     uint32_t meta;           /**< 1: there is a membership file; 2: there was, and is lost    */
     uint64_t uuid[2];
+    const char *reason; /**< of an error of the device: what failed, static; else NULL   */
 };
 
 /**
@@ -186,7 +201,8 @@ struct snic_wal_events {
      * FORMAT; SNIC_EEXIST there is something else on the device; SNIC_EVERSION a log of another
      * version; SNIC_ECORRUPT a log whose superblocks are both damaged; SNIC_ENOSPC the device is
      * smaller than the superblock records, or than a format needs; SNIC_EINVAL the options do not
-     * fit the log or the device (record_max, batch_bytes, alignment); SNIC_EIO. After an error only
+     * fit the log or the device (record_max, batch_bytes, alignment); SNIC_EIO, or another error
+     * of the device, with report->reason. After an error what found() had does not count, and only
      * snic_wal_close() is allowed.
      */
     void (*opened)(void *ctx, int result, const struct snic_wal_report *report);
@@ -196,8 +212,9 @@ struct snic_wal_events {
     void (*durable)(void *ctx, uint64_t up_to);
     /** After append returned SNIC_EAGAIN, or compaction made room after SNIC_ENOSPC: try again. */
     void (*room)(void *ctx);
-    /** The log is dead; once. SNIC_EIO, or the device's error; SNIC_ECORRUPT a record that is
-     * needed could not be read by compaction. */
+    /** The log is dead; once. SNIC_EIO, or the device's error, SNIC_ENOSPC among them when a cache
+     * found no space for what it had taken; SNIC_ECORRUPT a record that is needed could not be read
+     * by compaction. */
     void (*failed)(void *ctx, int error);
     /** The last snic_wal_meta_put() is durable. */
     void (*meta_stored)(void *ctx);
@@ -310,6 +327,9 @@ struct snic_wal_info {
     uint64_t refused_again; /**< appends: SNIC_EAGAIN                                        */
     uint64_t refused_full;  /**< appends: SNIC_ENOSPC                                        */
     uint64_t metas;         /**< membership files stored                                     */
+    uint64_t starved;       /**< writes for which there was no space beneath the device      */
+    uint64_t opening_bytes; /**< while opening: bytes read, or written by a format            */
+    uint64_t opening_total; /**< of so many, at most; it falls when the end has been found    */
 };
 /** Counters and sizes; those of the log are 0 until it is opened. [owner] */
 SNIC_API void snic_wal_inspect(const struct snic_wal *w, struct snic_wal_info *out)

@@ -151,8 +151,10 @@ void disk_settle(struct snic_disk *d, uint64_t offset, uint64_t size)
         return;
     uint64_t end = (offset + size - 1) / d->opts.sector + 1;
     for (uint64_t s = disk_dirty_next(d, offset / d->opts.sector); s < d->dirty_end && s < end;
-         s = disk_dirty_next(d, s + 1))
-        disk_clean(d, s);
+         s = disk_dirty_next(d, s + 1)) {
+        if (d->written[s] != SNIC_DISK__LOST)
+            disk_clean(d, s);
+    }
 }
 
 void snic_disk_sync(struct snic_disk *d)
@@ -179,10 +181,29 @@ static int disk_toss(struct snic_rng *rng, uint64_t seed)
     return snic_rng_below(rng, 8) < odds[seed % 3];
 }
 
+void disk_lose(struct snic_disk *d, uint64_t covers, uint64_t offset, uint64_t size, uint64_t seed)
+{
+    uint64_t first = size == 0 ? 0 : offset / d->opts.sector;
+    uint64_t end = size == 0 ? d->sectors : (offset + size - 1) / d->opts.sector + 1;
+    struct snic_rng rng;
+    snic_rng_init(&rng, seed);
+    for (uint64_t s = disk_dirty_next(d, first); s < d->dirty_end && s < end;
+         s = disk_dirty_next(d, s + 1)) {
+        if (d->written[s] > covers)
+            continue;
+        if ((d->opts.caps & SNIC_IO_CAP_DIRECT) != 0)
+            disk_resolve(d, s, disk_toss(&rng, seed));
+        else
+            d->written[s] = SNIC_DISK__LOST;
+    }
+}
+
 void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed)
 {
-    for (uint64_t s = disk_dirty_next(d, 0); s < d->dirty_end; s = disk_dirty_next(d, s + 1))
-        disk_resolve(d, s, disk_toss(rng, seed));
+    for (uint64_t s = disk_dirty_next(d, 0); s < d->dirty_end; s = disk_dirty_next(d, s + 1)) {
+        int lost = d->written[s] == SNIC_DISK__LOST && seed == SNIC_FAULT_KEEP_ALL;
+        disk_resolve(d, s, disk_toss(rng, seed) && !lost);
+    }
     SNIC_ASSERT(d->unsynced == 0); /* D1 */
 }
 
@@ -226,9 +247,9 @@ uint64_t snic_disk_unsynced(const struct snic_disk *d, uint64_t *out, uint64_t m
 int snic_disk_fault(struct snic_disk *d, const struct snic_fault *f)
 {
     const uint32_t all = (1u << (SNIC_IO_DISCARD + 1)) - 2;
-    if (f->kind < SNIC_FAULT_ERROR || f->kind > SNIC_FAULT_POWER || f->after == 0 ||
+    if (f->kind < SNIC_FAULT_ERROR || f->kind > SNIC_FAULT_LOST || f->after == 0 ||
         (f->ops & ~all) != 0 || f->reserved != 0 || f->length > UINT64_MAX - f->offset ||
-        (f->kind == SNIC_FAULT_ERROR && f->error >= 0))
+        ((f->kind == SNIC_FAULT_ERROR || f->kind == SNIC_FAULT_LOST) && f->error >= 0))
         return SNIC_EINVAL;
     if (d->faults_count == SNIC_DISK__FAULTS)
         return SNIC_ENOSPC;
@@ -239,6 +260,8 @@ int snic_disk_fault(struct snic_disk *d, const struct snic_fault *f)
         to->ops &= 1u << SNIC_IO_WRITE;
     if (f->kind == SNIC_FAULT_SHORT) /* a flush has no length */
         to->ops &= ~(1u << SNIC_IO_FLUSH);
+    if (f->kind == SNIC_FAULT_LOST)
+        to->ops &= 1u << SNIC_IO_FLUSH | 1u << SNIC_IO_WRITE;
     return 0;
 }
 
@@ -250,6 +273,8 @@ void snic_disk_faults_clear(struct snic_disk *d)
 static int disk_fault_touches(const struct snic_fault *f, const struct snic_io_req *req)
 {
     if ((f->ops >> req->op & 1) == 0)
+        return 0;
+    if (f->kind == SNIC_FAULT_LOST && req->op == SNIC_IO_WRITE && (req->flags & SNIC_IO_FUA) == 0)
         return 0;
     if (f->offset == 0 && f->length == 0)
         return 1;

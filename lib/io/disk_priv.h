@@ -8,6 +8,7 @@
 #include "snicstore/io.h"
 
 #define SNIC_DISK__FAULTS 64
+#define SNIC_DISK__LOST UINT64_MAX /* in `written`: D3 */
 
 /**
  * Two images in one: `visible` is what reads see; `undo` holds, for un-synced
@@ -19,7 +20,8 @@
  *   D2 The durable content of an un-synced sector is in undo, that of any other
  *      is in visible.
  *   D3 written[s] is the value of `writes` when an un-synced sector was last
- *      written.
+ *      written; SNIC_DISK__LOST if the flush that covered it failed: no flush makes it
+ *      durable, only another write and its flush.
  *   D4 A sector whose bit in `touched` is clear is all zero in undo, and in
  *      visible unless `exposed`: a pointer to visible was handed out.
  */
@@ -67,7 +69,9 @@ void disk_fill(struct snic_disk *d, uint64_t offset, uint64_t size, unsigned cha
 uint64_t disk_flush_begin(struct snic_disk *d);
 /** A flush ends; it makes durable what @p covers stands for, if @p done. */
 void disk_flush_end(struct snic_disk *d, uint64_t covers, uint64_t offset, uint64_t size, int done);
-/** Make the sectors that the range touches durable. */
+/** SNIC_FAULT_LOST: the un-synced sectors of the range (size 0: all) that @p covers stands for. */
+void disk_lose(struct snic_disk *d, uint64_t covers, uint64_t offset, uint64_t size, uint64_t seed);
+/** Make the sectors that the range touches durable, but for lost ones. */
 void disk_settle(struct snic_disk *d, uint64_t offset, uint64_t size);
 /** The power cut: un-synced sectors survive or not, by @p seed; none is un-synced afterwards. */
 void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed);

@@ -93,6 +93,19 @@ static void io_mem_power(struct io_mem_slot *slot)
     snic_disk_power_cut(d, slot->verdict.seed);
 }
 
+/** The sync fails, and what it covers is lost; a write is in the cache all the same. */
+static void io_mem_lost(struct io_mem_slot *slot)
+{
+    struct snic_disk *d = slot->mem->disk;
+    const struct snic_io_req *req = slot->req;
+    uint64_t covers = slot->covers;
+    if (req->op == SNIC_IO_WRITE) {
+        disk_write(d, req, req->length);
+        covers = d->writes;
+    }
+    disk_lose(d, covers, req->offset, req->length, slot->verdict.seed);
+}
+
 static void io_mem_execute(struct io_mem_slot *slot)
 {
     struct io_mem *m = slot->mem;
@@ -117,7 +130,9 @@ static void io_mem_execute(struct io_mem_slot *slot)
         if (v->kind == SNIC_FAULT_SHORT)
             bytes = snic_min_u64(bytes, v->bytes);
         io_mem_finish(slot, io_mem_apply(slot, bytes));
-    } else if (v->kind == SNIC_FAULT_ERROR) {
+    } else if (v->kind == SNIC_FAULT_ERROR || v->kind == SNIC_FAULT_LOST) {
+        if (v->kind == SNIC_FAULT_LOST)
+            io_mem_lost(slot);
         io_mem_finish(slot, v->error);
     } else {
         io_mem_power(slot);

@@ -92,6 +92,8 @@ int wal_compact_hopeless(const struct snic_wal *w)
 
 int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_)
 {
+    if (w->starved && class_ != WAL_CLASS_COPY)
+        return SNIC_ENOSPC;
     const struct wal_batch *b = wal_batch_last(w);
     uint32_t size = wal_record_size(length);
     uint64_t need = wal_blocks_of(w, size);

@@ -109,9 +109,7 @@ static int wal_compact_read(struct snic_wal *w)
     struct wal_compact *c = &w->compact;
     uint64_t gen = w->oldest;
     uint32_t block = c->block;
-    uint32_t chunk = w->chunk_bytes / w->geo.block;
-    if (chunk > w->geo.segment_blocks - block)
-        chunk = w->geo.segment_blocks - block;
+    uint32_t chunk = wal_piece_blocks(w, w->geo.segment_blocks - block);
     uint64_t cost = (uint64_t)chunk * w->geo.block;
     if (w->read.state != WAL_OP_IDLE || (c->paid < cost && !wal_waits_for_space(w)))
         return 0;

@@ -32,11 +32,17 @@ int wal_format_geo(struct wal_geo *g, const struct snic_io *io, const struct sni
     g->record_max = o->record_max;
     if (g->record_max == 0)
         g->record_max = (uint32_t)snic_min_u64(65536, g->segment / 32);
+    if (o->segment_bytes == 0) /* some of the longest records fit */
+        while (g->segment < 1u << 30 && g->segment / SNIC_WAL__RECORDS_MIN < g->record_max)
+            g->segment *= 2;
     if (!snic_is_pow2(g->block) || g->block < 512 || g->block > 65536)
         return SNIC_EINVAL;
     uint64_t batch = o->batch_bytes;
     if (batch == 0) {
+        uint64_t payload = g->block - SNIC_WAL__BLOCK_HEAD;
+        uint64_t record = (wal_record_size(g->record_max) + payload - 1) / payload * g->block;
         batch = snic_max_u64(262144, (uint64_t)SNIC_WAL__BATCH_BLOCKS_MIN * g->block);
+        batch = snic_max_u64(batch, record);
         batch = snic_min_u64(batch, snic_min_u64(g->segment, d->transfer_max));
         batch = snic_align_down(batch, g->block);
     }
@@ -147,9 +153,11 @@ static void wal_format_begin(struct snic_wal *w)
     w->geo = r->want;
     w->report.uuid[0] = w->geo.uuid[0];
     w->report.uuid[1] = w->geo.uuid[1];
+    w->doing = "the log cannot be formatted: a write or flush failed";
     memset(w->chunk, 0, w->chunk_bytes);
     r->at = 0;
     r->end = wal_unit_offset(&w->geo, SNIC_WAL__UNITS) + (uint64_t)w->geo.segments * w->geo.segment;
+    w->info.opening_total = w->info.opening_bytes + r->end;
     wal_format_zero(w);
 }
 
@@ -219,6 +227,11 @@ static void wal_super_decide(struct snic_wal *w)
     }
     r->blank = 0;
     r->probe = 0;
+    if (!wal_trusts_reads(w)) { /* see confirm.c */
+        r->probe_bad[0] = 1;
+        r->probe_bad[1] = 1;
+    }
+    w->doing = "a superblock of the log cannot be made durable: a write or flush failed";
     wal_format_super(w);
 }
 
@@ -295,6 +308,7 @@ void wal_open_begin(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
     uint64_t all = snic_align_down(w->io->geometry.size, w->io->geometry.length_align);
+    w->doing = "the superblocks of the log cannot be read";
     if ((w->opts.flags & SNIC_WAL_FORMAT) != 0 && wal_format_geo(&r->want, w->io, &w->opts) == 0) {
         wal_format_begin(w);
         return;

@@ -14,16 +14,26 @@ int wal_is_zero(const unsigned char *bytes, size_t size)
 
 /* ---- Sizes ---- */
 
+uint32_t wal_piece_blocks(const struct snic_wal *w, uint32_t most)
+{
+    uint64_t bytes = snic_min_u64(w->chunk_bytes, SNIC_WAL__PIECE);
+    return (uint32_t)snic_min_u64(most, bytes / w->geo.block);
+}
+
 /**
  * Blocks that copies of a segment with so many bytes of records may take, at most: a batch of
- * copies is closed when a record does not fit and wastes less than a block; a segment's end is
- * wasted when a record does not fit there; the last batch has a rest, and a block announces.
+ * copies is closed when a record does not fit and wastes less than a block, and two batches in a
+ * row hold more than one has room for; a segment's end is wasted when a record does not fit there;
+ * the last batch has a rest, and a block announces.
  */
 static uint32_t wal_copy_blocks(const struct wal_geo *g, uint64_t bytes)
 {
     uint32_t record = (wal_record_size(g->record_max) + g->payload - 1) / g->payload;
     uint32_t blocks = (uint32_t)((bytes + g->payload - 1) / g->payload);
-    return blocks + blocks / (g->batch_blocks - record) + record + 4;
+    uint32_t closed = 2 * blocks / g->batch_blocks + 1;
+    if (record < g->batch_blocks && blocks / (g->batch_blocks - record) < closed)
+        closed = blocks / (g->batch_blocks - record);
+    return blocks + closed + record + 4;
 }
 
 uint32_t wal_growth(const struct wal_geo *g, uint64_t bytes)
@@ -48,11 +58,12 @@ int wal_geo_fits(const struct wal_geo *g, const struct snic_io_geometry *io)
 {
     if (!snic_is_pow2(g->block) || g->block < 512 || g->block > 65536 ||
         !snic_is_pow2(g->segment) || g->segment < 16384 || g->segment > 1u << 30 ||
-        g->segment / g->block < 16 || g->record_max == 0 || g->record_max > g->segment / 32 ||
+        g->segment / g->block < 16 || g->record_max == 0 ||
+        g->record_max > g->segment / SNIC_WAL__RECORDS_MIN ||
         g->batch_blocks < SNIC_WAL__BATCH_BLOCKS_MIN || g->batch_blocks > g->segment / g->block)
         return SNIC_EINVAL;
     uint64_t batch = (uint64_t)g->batch_blocks * (g->block - SNIC_WAL__BLOCK_HEAD);
-    if (batch < 2 * (uint64_t)wal_record_size(g->record_max))
+    if (batch < wal_record_size(g->record_max))
         return SNIC_EINVAL;
     if (g->block < io->offset_align || g->block < io->length_align || g->block < io->memory_align ||
         (uint64_t)g->batch_blocks * g->block > io->transfer_max)

@@ -52,7 +52,12 @@ static void wal_meta_written(struct snic_wal *w)
     wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_meta_flushed);
 }
 
-/** Repair the bad place, so that both hold the version that the owner will be shown. */
+/**
+ * Both places have to hold the version that the owner will be shown. If one does not, or reads come
+ * from a cache, both are written: the first one first, since the second is never begun before the
+ * first is durable. A process that was killed may have written the first and not flushed it, so
+ * that writing the second alone could leave none of them whole.
+ */
 static void wal_meta_repair(struct snic_wal *w)
 {
     struct wal_meta *m = &w->meta;
@@ -99,11 +104,16 @@ static void wal_meta_arrived(struct snic_wal *w)
     /* One bad and one empty: the first put there ever was did not come to its end. */
     if (m->state == 0 && m->bad[0] && m->bad[1])
         m->state = 2;
+    if (!wal_trusts_reads(w) || !m->good[0] || !m->good[1]) {
+        m->good[0] = 0;
+        m->good[1] = 0;
+    }
     wal_meta_repair(w);
 }
 
 void wal_meta_read(struct snic_wal *w, wal_then_fn then)
 {
+    w->doing = "the membership file cannot be read, or not be made durable";
     w->meta.then = then;
     w->meta.place = 0;
     wal_op_begin(w, &w->side, SNIC_IO_READ, wal_meta_offset(w), w->meta.slot, wal_meta_bytes(w),

@@ -39,6 +39,8 @@ void wal_arm(struct snic_wal *w)
 
 void wal_opened(struct snic_wal *w, int result)
 {
+    w->doing = NULL;
+    w->info.opening_total = w->info.opening_bytes;
     if (result == 0) {
         w->phase = WAL_OPEN;
         w->info.opened = 1;
@@ -58,6 +60,8 @@ void wal_die(struct snic_wal *w, int error)
     w->refusal = 0;
     snic_loop_cancel(w->loop, &w->timer);
     snic_io_unwait(&w->room);
+    snic_loop_cancel(w->loop, &w->retry);
+    w->report.reason = phase == WAL_OPENING ? w->doing : NULL;
     if (phase == WAL_OPENING)
         wal_opened(w, error);
     else

@@ -10,8 +10,7 @@
  * block there are others that are neither empty nor left over from an earlier use, within the reach
  * of one batch: SUSPECT.
  *
- * What was found is flushed before opened() reports it: a log whose process was killed may have
- * been written and not flushed, and its records must not disappear later.
+ * What was found is made durable before opened() reports it (confirm.c).
  */
 #include "wal/wal_priv.h"
 
@@ -50,11 +49,6 @@ static int wal_recover_rubble(const struct snic_wal *w)
            next_is_free;
 }
 
-static void wal_recover_flushed(struct snic_wal *w)
-{
-    wal_opened(w, 0);
-}
-
 static void wal_recover_end(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
@@ -83,7 +77,7 @@ static void wal_recover_end(struct snic_wal *w)
     w->compact.copied = w->report.verdict == SNIC_WAL_CORRUPT ? 0 : r->copied;
     if (!r->crc_known)
         w->last_crc = 0;
-    wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_recover_flushed);
+    wal_confirm_begin(w);
 }
 
 /* ---- Records ---- */
@@ -197,9 +191,7 @@ static void wal_recover_arrived(struct snic_wal *w)
 static void wal_recover_read(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
-    r->chunk = w->chunk_bytes / w->geo.block;
-    if (r->chunk > w->geo.segment_blocks - r->block)
-        r->chunk = w->geo.segment_blocks - r->block;
+    r->chunk = wal_piece_blocks(w, w->geo.segment_blocks - r->block);
     wal_op_begin(w, &w->read, SNIC_IO_READ, wal_offset(&w->geo, r->gen, r->block), w->chunk,
                  (uint64_t)r->chunk * w->geo.block, wal_recover_arrived);
 }
@@ -207,9 +199,13 @@ static void wal_recover_read(struct snic_wal *w)
 void wal_recover_begin(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
+    w->doing = "the records of the log cannot be read";
     w->oldest = r->oldest;
     if (r->tail_gen >= w->geo.segments)
         w->oldest = snic_max_u64(w->oldest, r->tail_gen - w->geo.segments + 1);
+    uint64_t left = r->tail_gen == 0 ? 0 : r->tail_gen - w->oldest + 1;
+    left += wal_trusts_reads(w) ? 0 : 4; /* confirm.c reads two segments, and writes */
+    w->info.opening_total = w->info.opening_bytes + left * w->geo.segment;
     if (r->tail_gen == 0) {
         wal_recover_end(w);
         return;

@@ -61,9 +61,7 @@ static void wal_tail_arrived(struct snic_wal *w)
 static void wal_tail_scan(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
-    r->chunk = w->chunk_bytes / w->geo.block;
-    if (r->chunk > w->geo.segment_blocks - r->block)
-        r->chunk = w->geo.segment_blocks - r->block;
+    r->chunk = wal_piece_blocks(w, w->geo.segment_blocks - r->block);
     wal_op_begin(w, &w->read, SNIC_IO_READ, wal_offset(&w->geo, r->gen, r->block), w->chunk,
                  (uint64_t)r->chunk * w->geo.block, wal_tail_arrived);
 }
@@ -102,6 +100,9 @@ static void wal_tail_probe(struct snic_wal *w)
 
 void wal_tail_begin(struct snic_wal *w)
 {
+    w->doing = "the end of the log cannot be read";
+    w->info.opening_total =
+        w->info.opening_bytes + (uint64_t)w->geo.segments * (w->geo.block + w->geo.segment);
     w->report.meta = w->meta.state;
     w->recover.at = 0;
     w->recover.oldest = 1;

@@ -13,12 +13,31 @@
 
 static void wal_pump(struct snic_wal *w);
 
+/**
+ * A write that found no space beneath the device (a sparse file, a thin volume) may be repeated:
+ * nothing counts before it is whole and flushed. Not where the same error may have come from the
+ * flush of a cache, which also covers what others wrote.
+ */
+static int wal_may_repeat(const struct snic_wal *w, const struct wal_op *op)
+{
+    return w->phase == WAL_OPEN && op->req.op == SNIC_IO_WRITE &&
+           ((op->flags & SNIC_IO_FUA) == 0 || wal_trusts_reads(w));
+}
+
 static void wal_op_end(struct wal_op *op, int64_t result)
 {
     struct snic_wal *w = op->w;
     op->state = WAL_OP_IDLE;
     if (w->closing || w->phase == WAL_DEAD)
         return;
+    if (result == SNIC_ENOSPC && wal_may_repeat(w, op)) {
+        op->state = WAL_OP_READY;
+        op->starved = 1;
+        w->starved = WAL_STARVED_WAITS;
+        w->info.starved++;
+        snic_loop_arm(w->loop, &w->retry, snic_loop_now(w->loop) + SNIC_WAL__RETRY_NS);
+        return;
+    }
     if (result < 0) {
         wal_die(w, (int)result);
         return;
@@ -26,6 +45,8 @@ static void wal_op_end(struct wal_op *op, int64_t result)
     if (op->req.op != SNIC_IO_FLUSH) {
         uint64_t got = snic_align_down((uint64_t)result, w->io->geometry.length_align);
         op->done += got;
+        if (w->phase == WAL_OPENING)
+            w->info.opening_bytes += got;
         if (got == 0 || op->done > op->length) {
             wal_die(w, SNIC_EIO); /* the device is shorter than its size */
             return;
@@ -34,6 +55,9 @@ static void wal_op_end(struct wal_op *op, int64_t result)
             op->state = WAL_OP_READY;
             return;
         }
+        op->starved = 0;
+        if (!w->write.starved && !w->side.starved)
+            w->starved = WAL_STARVED_NOT;
     }
     op->then(w);
 }
@@ -51,7 +75,8 @@ static void wal_op_submit(struct snic_wal *w, struct wal_op *op)
 {
     struct snic_io_req *req = &op->req;
     uint8_t code = req->op;
-    if (op->state != WAL_OP_READY || w->phase == WAL_DEAD || snic_io_waits(&w->room))
+    if (op->state != WAL_OP_READY || w->phase == WAL_DEAD || snic_io_waits(&w->room) ||
+        (code == SNIC_IO_WRITE && w->starved == WAL_STARVED_WAITS))
         return;
     snic_io_req_init(req);
     req->op = code;
@@ -124,6 +149,15 @@ static void wal_timer(struct snic_timer *t, uint64_t now_ns)
     wal_pump(w);
 }
 
+static void wal_retry(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_wal *w = SNIC_CONTAINER(t, struct snic_wal, retry);
+    (void)now_ns;
+    if (w->starved == WAL_STARVED_WAITS)
+        w->starved = WAL_STARVED_REPEATS;
+    wal_pump(w);
+}
+
 static void wal_writable(struct snic_io_waiter *waiter)
 {
     wal_pump(SNIC_CONTAINER(waiter, struct snic_wal, room));
@@ -184,12 +218,12 @@ static const char *wal_geo_wrong(const struct wal_geo *g, const struct snic_io_g
         return "segment_bytes: not a power of two 16 KiB..1 GiB";
     if (g->segment / g->block < 16)
         return "segment_bytes: less than 16 blocks";
-    if (g->record_max > g->segment / 32)
-        return "record_max: above 1/32 of a segment";
+    if (g->record_max > g->segment / SNIC_WAL__RECORDS_MIN)
+        return "record_max: above a third of a segment";
     if (g->block < d->offset_align || g->block < d->length_align || g->block < d->memory_align)
         return "block_bytes: less than the device's alignment";
-    return "batch_bytes: not a multiple of block_bytes with 16 blocks and two records at least, up "
-           "to a segment and the device's transfer_max";
+    return "batch_bytes: not a multiple of block_bytes with 16 blocks and a record at least, up to "
+           "a segment and the device's transfer_max";
 }
 
 const char *snic_wal_opts_wrong(const struct snic_io *io, const struct snic_wal_opts *in)
@@ -251,6 +285,7 @@ int snic_wal_open(struct snic_wal **out, void *mem, size_t mem_size, struct snic
     w->window_ns = SNIC_NEVER;
     w->message.fn = wal_message;
     snic_timer_init(&w->timer, wal_timer);
+    snic_timer_init(&w->retry, wal_retry);
     snic_io_waiter_init(&w->room, wal_writable);
     w->recover.want = g;
     wal_open_begin(w);
@@ -264,6 +299,7 @@ void *snic_wal_close(struct snic_wal *w)
     void *mem = w->mem;
     w->closing = 1;
     snic_loop_cancel(w->loop, &w->timer);
+    snic_loop_cancel(w->loop, &w->retry);
     snic_io_unwait(&w->room);
     while (w->message_on || w->write.state == WAL_OP_OUT || w->read.state == WAL_OP_OUT ||
            w->side.state == WAL_OP_OUT) {

@@ -34,12 +34,15 @@
 #define SNIC_WAL__UNITS 8u       /* in front of the segments */
 #define SNIC_WAL__UNIT_SUPER_B 5 /* of the second superblock */
 #define SNIC_WAL__SEGMENTS_MIN 8u
-#define SNIC_WAL__RESERVE 2u /* segments that are compaction's alone */
+#define SNIC_WAL__RECORDS_MIN 3u /* of the longest, that a segment has room for */
+#define SNIC_WAL__RESERVE 2u     /* segments that are compaction's alone */
 #define SNIC_WAL__BATCH_BLOCKS_MIN 16u
 #define SNIC_WAL__BATCHES_MAX 64u
 #define SNIC_WAL__GENERATION_MAX ((uint64_t)1 << 60)
 #define SNIC_WAL__BLANK_BYTES (128u << 10) /* what is looked at to call a device blank */
 #define SNIC_WAL__PACE 4u                  /* bytes compacted for each byte appended */
+#define SNIC_WAL__PIECE (256u << 10)       /* bytes read and looked through in one step */
+#define SNIC_WAL__RETRY_NS 200000000u      /* a write that found no space is repeated */
 
 /* ---- What is on the device ---- */
 
@@ -115,6 +118,7 @@ struct wal_op {
     uint64_t done;
     uint32_t state;
     uint32_t flags;
+    uint32_t starved; /* it found no space, and has not been repeated with success */
 };
 
 /** @invariant blocks >= 1; the last block is being filled and `at` is where. */
@@ -131,6 +135,9 @@ struct wal_batch {
     uint32_t urgent;
     uint32_t owned; /* there are records of the owner's in it */
 };
+
+/** A write found no space beneath the device: it waits for its time, then it is repeated. */
+enum wal_starved { WAL_STARVED_NOT = 0, WAL_STARVED_REPEATS, WAL_STARVED_WAITS };
 
 enum wal_phase { WAL_OPENING, WAL_OPEN, WAL_DEAD };
 
@@ -235,6 +242,9 @@ struct snic_wal {
     uint32_t erase; /* enum wal_job_state: the tail is being cut off */
     uint32_t message_on;
     uint32_t fua;
+    uint32_t starved;  /* enum wal_starved */
+    const char *doing; /* while opening: what an I/O error means */
+    struct snic_timer retry;
     struct snic_loop_msg message;
     struct snic_timer timer;
     uint64_t tolerant;          /* gaps were accepted up to this generation */
@@ -281,6 +291,8 @@ int wal_geo_fits(const struct wal_geo *g, const struct snic_io_geometry *io);
 void wal_super_encode(const struct wal_geo *g, unsigned char *bytes);
 /** 0; SNIC_ENOENT not one of ours; SNIC_EVERSION; SNIC_ECORRUPT */
 int wal_super_decode(struct wal_geo *g, const unsigned char *bytes);
+/** Blocks of one step of reading, at most @p most. */
+uint32_t wal_piece_blocks(const struct snic_wal *w, uint32_t most);
 int wal_is_zero(const unsigned char *bytes, size_t size);
 uint64_t wal_offset(const struct wal_geo *g, uint64_t gen, uint32_t block);
 uint64_t wal_unit_offset(const struct wal_geo *g, uint32_t unit);
@@ -305,6 +317,11 @@ void wal_die(struct snic_wal *w, int error);
 void wal_kick(struct snic_wal *w);
 void wal_arm(struct snic_wal *w);
 void wal_opened(struct snic_wal *w, int result);
+/** 1: a read returns what the device has; 0: it may return what a failed flush left in a cache. */
+static inline int wal_trusts_reads(const struct snic_wal *w)
+{
+    return (w->io->caps & SNIC_IO_CAP_DIRECT) != 0;
+}
 
 /* batch.c */
 /** 0, SNIC_EAGAIN, SNIC_ENOSPC: what an append of this length would get. */
@@ -344,6 +361,9 @@ void wal_open_begin(struct snic_wal *w);
 /* tail.c: where the log ends, and cutting that off */
 void wal_tail_begin(struct snic_wal *w);
 void wal_erase_pump(struct snic_wal *w);
+
+/* confirm.c: what was read is made durable, then the log is open */
+void wal_confirm_begin(struct snic_wal *w);
 
 /* recover.c: the records */
 void wal_recover_begin(struct snic_wal *w);

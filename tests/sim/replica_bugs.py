@@ -35,7 +35,7 @@ BUGS = [
      "if (!ran && (r->o.flags", "if (record == NULL && (r->o.flags",
      ("node", "*lost_file*")),
     ("A9 a damaged membership file is taken for none", "lib/wal/meta.c",
-     "m->state = 2; wal_meta_repair", "m->state = 0; wal_meta_repair", ("damage", "*head*")),
+     "m->state = 2; if (!wal_trusts", "m->state = 0; if (!wal_trusts", ("damage", "*head*")),
     ("A9 one damaged place of the file is not repaired", "lib/wal/meta.c",
      "if (m->state != 1 || (m->good[0] && m->good[1]))", "if (1)", ("damage", "*head*")),
     ("A10 a full log is the end of the node", "lib/replica/log.c",

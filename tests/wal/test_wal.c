@@ -8,15 +8,21 @@
 
 static struct walfix fix;
 
-static void begin(void)
+static void begin_on(uint32_t caps)
 {
     memset(&fix, 0, sizeof(fix));
     fix.disk_opts.sector = 512;
+    fix.disk_opts.caps = caps;
     fix.disk_opts.size = 32768 + 16 * 16384;
     fix.opts.segment_bytes = 16384;
     fix.opts.block_bytes = 512;
     fix.m.length_max = 512;
     walfix_start(&fix, support_seed());
+}
+
+static void begin(void)
+{
+    begin_on(0);
 }
 
 static void finish(void)
@@ -106,18 +112,20 @@ static void test_wal_open_bad_options_refused(void **state)
         {.block_bytes = 256},
         {.block_bytes = 131072},
         {.block_bytes = 1536},
-        {.segment_bytes = 16384, .block_bytes = 512, .record_max = 513},
+        {.segment_bytes = 16384, .block_bytes = 512, .record_max = 5462},
         {.segment_bytes = 16384, .block_bytes = 512, .batch_bytes = 8192 + 1},
         {.segment_bytes = 16384, .block_bytes = 512, .batch_bytes = 4096},
+        {.segment_bytes = 32768, .block_bytes = 512, .record_max = 8192, .batch_bytes = 8192},
         {.segment_bytes = 16384, .block_bytes = 512, .batch_bytes = 32768},
         {.batches = 1},
         {.batches = 65},
         {.window_ns = UINT64_MAX},
     };
     static const char *const names[] = {
-        "flags",       "pad",         "segment_bytes", "segment_bytes", "segment_bytes",
-        "block_bytes", "block_bytes", "block_bytes",   "record_max",    "batch_bytes",
-        "batch_bytes", "batch_bytes", "batches",       "batches",       "window_ns"};
+        "flags",         "pad",         "segment_bytes", "segment_bytes",
+        "segment_bytes", "block_bytes", "block_bytes",   "block_bytes",
+        "record_max",    "batch_bytes", "batch_bytes",   "batch_bytes",
+        "batch_bytes",   "batches",     "batches",       "window_ns"};
     struct snic_wal_events e = {
         .opened = nothing_opened, .durable = nothing_durable, .failed = nothing_failed};
     struct snic_wal_opts o;
@@ -405,12 +413,11 @@ static void test_wal_background_waits_for_window_or_flush(void **state)
  * A process that is killed leaves records written and not flushed; they are found, acted upon, and
  * then a power cut takes them away.
  */
-static void test_wal_found_unflushed_durable_before_opened(void **state)
+static void found_unflushed(uint32_t caps)
 {
     struct snic_disk *killed;
     uint64_t found;
-    (void)state;
-    begin();
+    begin_on(caps);
     fix.opts.flags = SNIC_WAL_NO_FUA;
     assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
     for (uint32_t n = 0; n < 10; n++)
@@ -436,6 +443,13 @@ static void test_wal_found_unflushed_durable_before_opened(void **state)
     assert_int_equal(walfix_open(&fix, 0), 0);
     assert_int_equal(fix.found, found);
     finish();
+}
+
+static void test_wal_found_unflushed_durable_before_opened(void **state)
+{
+    (void)state;
+    found_unflushed(0);
+    found_unflushed(SNIC_IO_CAP_FUA | SNIC_IO_CAP_DIRECT);
 }
 
 static void nothing_done(struct snic_io_req *req)

@@ -22,14 +22,16 @@ struct setting {
     uint32_t flags;
     uint32_t length_max;
     uint64_t delay_max_ns;
+    uint32_t record_max; /* 0: what 16 blocks hold */
 };
 
 static const struct setting settings[] = {
-    {512, 512, 16384, 12, 0, 512, 0},
-    {512, 512, 16384, 11, SNIC_WAL_NO_FUA, 400, 50000},
-    {512, 2048, 32768, 14, SNIC_WAL_NO_FUA, 600, 50000}, /* blocks are torn, too */
-    {4096, 4096, 65536, 12, SNIC_WAL_NO_FUA, 2000, 20000},
-    {4096, 512, 16384, 16, 0, 300, 30000}, /* sectors hold several blocks */
+    {512, 512, 16384, 12, 0, 512, 0, 0},
+    {512, 512, 16384, 11, SNIC_WAL_NO_FUA, 400, 50000, 0},
+    {512, 2048, 32768, 14, SNIC_WAL_NO_FUA, 600, 50000, 0}, /* blocks are torn, too */
+    {4096, 4096, 65536, 12, SNIC_WAL_NO_FUA, 2000, 20000, 0},
+    {4096, 512, 16384, 16, 0, 300, 30000, 0},    /* sectors hold several blocks */
+    {512, 512, 16384, 16, 0, 5000, 30000, 5461}, /* three records to a segment */
 };
 
 static void rig(struct walfix *f, const struct setting *s, uint64_t seed)
@@ -41,7 +43,8 @@ static void rig(struct walfix *f, const struct setting *s, uint64_t seed)
     f->disk_opts.delay_min_ns = s->delay_max_ns / 4;
     f->opts.segment_bytes = s->segment;
     f->opts.block_bytes = s->block;
-    f->opts.batch_bytes = 16 * s->block;
+    f->opts.batch_bytes = s->record_max == 0 ? 16 * s->block : 0;
+    f->opts.record_max = s->record_max;
     f->opts.batches = 3;
     f->opts.flags = s->flags;
     f->opts.uuid[0] = seed;
