@@ -42,7 +42,7 @@ static void test_io_mem_bad_options_open_refused(void **state)
     bad.field = value;                                                                             \
     assert_int_equal(snic_disk_fault(d, &bad), SNIC_EINVAL)
     BAD(kind, 0);
-    BAD(kind, 6);
+    BAD(kind, 7);
     BAD(after, 0);
     BAD(ops, 1);
     BAD(ops, 1u << 6);

@@ -293,6 +293,65 @@ static void test_io_mem_power_fault_strikes_before_the_operation(void **state)
     rig_close(&g);
 }
 
+/* A sync that failed: the cache shows what was written, the device lacks it, later flushes help
+ * not. Only what is written again becomes durable. */
+static void test_io_mem_lost_sync_readable_until_power_lost(void **state)
+{
+    (void)state;
+    for (unsigned op = 0; op < 2; op++) {
+        struct rig g = rig_open();
+        struct snic_fault f = {.kind = SNIC_FAULT_LOST, .after = 1, .error = SNIC_EIO};
+        unsigned char mem[SECTOR];
+        put(&g, 0, 4, 'a', 0);
+        flush(&g);
+        assert_int_equal(snic_disk_fault(g.disk, &f), 0);
+        put(&g, 0, 1, 'b', 0); /* it strikes syncs only */
+        put(&g, 1, 1, 'b', 0);
+        memset(mem, 'b', SECTOR);
+        if (op == 0)
+            assert_int_equal(call_run(&g, SNIC_IO_FLUSH, 0, NULL, 0, 0), SNIC_EIO);
+        else
+            assert_int_equal(call_run(&g, SNIC_IO_WRITE, 0, mem, SECTOR, SNIC_IO_FUA), SNIC_EIO);
+        assert_int_equal(sector_is(&g, 0), 'b');
+        assert_int_equal(sector_is(&g, 1), 'b');
+        flush(&g);
+        put(&g, 2, 1, 'c', 0);
+        flush(&g);
+        snic_disk_sync(g.disk);
+        assert_int_equal(snic_disk_unsynced(g.disk, NULL, 0), op == 0 ? 2 : 1);
+        rig_reopen(&g);
+        assert_int_equal(sector_is(&g, 0), 'b');
+        put(&g, 1, 1, 'b', 0);
+        flush(&g);
+        snic_disk_power_cut(g.disk, SNIC_FAULT_KEEP_ALL);
+        assert_int_equal(sector_is(&g, 0), 'a');
+        assert_int_equal(sector_is(&g, 1), 'b');
+        assert_int_equal(sector_is(&g, 2), 'c');
+        rig_close(&g);
+    }
+}
+
+/* Past the cache reads show what the device has after a sync that failed. */
+static void test_io_mem_lost_sync_direct_reads_the_device(void **state)
+{
+    struct snic_disk_opts o = {.opts_size = sizeof(o),
+                               .sector = SECTOR,
+                               .size = SECTORS * SECTOR,
+                               .caps = SNIC_IO_CAP_FUA | SNIC_IO_CAP_DIRECT};
+    struct snic_fault f = {.kind = SNIC_FAULT_LOST, .after = 1, .error = SNIC_EIO};
+    struct rig g = rig_open_with(&o);
+    (void)state;
+    f.seed = SNIC_FAULT_KEEP_NONE;
+    put(&g, 0, 1, 'a', 0);
+    flush(&g);
+    put(&g, 0, 1, 'b', 0);
+    assert_int_equal(snic_disk_fault(g.disk, &f), 0);
+    assert_int_equal(call_run(&g, SNIC_IO_FLUSH, 0, NULL, 0, 0), SNIC_EIO);
+    assert_int_equal(sector_is(&g, 0), 'a');
+    assert_int_equal(snic_disk_unsynced(g.disk, NULL, 0), 0);
+    rig_close(&g);
+}
+
 /*
  * Every byte after a cut must be the last durable or a later written value, and all of a sector
  * must be of one moment. Random writes, flushes, FUA and cuts against per-sector histories.
@@ -374,6 +433,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_io_mem_torn_write_leaves_prefix_of_sectors),
         cmocka_unit_test(test_io_mem_power_cut_in_flight_writes_land_by_sector),
         cmocka_unit_test(test_io_mem_power_fault_strikes_before_the_operation),
+        cmocka_unit_test(test_io_mem_lost_sync_readable_until_power_lost),
+        cmocka_unit_test(test_io_mem_lost_sync_direct_reads_the_device),
         cmocka_unit_test(test_io_mem_random_cuts_survivors_are_legal),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -315,8 +315,8 @@ static void test_wal_cache_opening_progress_rises_to_total(void **state)
 struct large {
     int opened;
     uint32_t found;
-    uint64_t durable;
     uint32_t wrong;
+    uint64_t last; /* ts */
 };
 
 enum { LARGE_MAX = (8 << 20) + (64 << 10) };
@@ -341,7 +341,8 @@ static void large_found(void *ctx, const struct snic_wal_record *r)
 
 static void large_durable(void *ctx, uint64_t up_to)
 {
-    ((struct large *)ctx)->durable = up_to;
+    (void)ctx;
+    (void)up_to;
 }
 
 static void large_failed(void *ctx, int error)
@@ -353,8 +354,8 @@ static void large_failed(void *ctx, int error)
 /* Every record but the last three of them is needless. */
 static int large_keep(void *ctx, const struct snic_wal_record *r)
 {
-    struct large *l = ctx;
-    return r->ts + 3 > l->durable;
+    const struct large *l = ctx;
+    return r->ts + 3 > l->last;
 }
 
 static void large_open(struct snic_wal **w, void **mem, struct snic_io *io, struct large *l)
@@ -368,7 +369,8 @@ static void large_open(struct snic_wal **w, void **mem, struct snic_io *io, stru
         .opts_size = sizeof(o), .flags = SNIC_WAL_CREATE, .record_max = LARGE_MAX, .batches = 2};
     size_t size = snic_wal_memsize(io, &o);
     assert_true(size > LARGE_MAX && size < 5u * LARGE_MAX);
-    memset(l, 0, sizeof(*l));
+    l->opened = 0;
+    l->found = 0;
     *mem = support_guard_alloc(size, SNIC_WAL_ALIGN);
     assert_int_equal(snic_wal_open(w, *mem, size, io, &o, &e, l), 0);
     while (!l->opened)
@@ -390,13 +392,14 @@ static void test_wal_cache_records_of_8_mib_laps(void **state)
     walfix_start(&fix, 1);
     for (uint32_t i = 0; i < LARGE_MAX; i++)
         large_bytes[i] = (unsigned char)(i * 2654435761u >> 24);
-    uint64_t n = 0;
+    memset(&l, 0, sizeof(l));
     for (uint32_t lap = 0; lap < 3; lap++) {
         large_open(&w, &mem, fix.io, &l);
         assert_int_equal(l.wrong, 0);
         assert_true(lap == 0 ? l.found == 0 : l.found >= 3);
-        for (uint32_t i = 0; i < 30;) {
-            struct snic_wal_record r = {.key = {{n + 1, 0}}, .ts = n + 1, .bytes = large_bytes};
+        for (uint32_t i = 0; i < 60;) {
+            struct snic_wal_record r = {
+                .key = {{l.last + 1, 0}}, .ts = l.last + 1, .bytes = large_bytes};
             r.length = LARGE_MAX - (uint32_t)(r.key.w[0] % 3 * 1000);
             int e = snic_wal_append(w, &r, NULL);
             if (e == SNIC_EAGAIN) {
@@ -405,7 +408,7 @@ static void test_wal_cache_records_of_8_mib_laps(void **state)
             }
             assert_int_equal(e, 0);
             assert_int_equal(snic_wal_check(w), 0);
-            n++;
+            l.last++;
             i++;
         }
         uint64_t last = snic_wal_flush(w);
