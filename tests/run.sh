@@ -77,6 +77,10 @@ case " $modules " in
     ;;
 esac
 case " $modules " in
+"  " | *" replica "*) # the nodes of ddp_server in namespaces, on disks with faults
+    packages /usr/include/fuse3/fuse.h:libfuse3-dev fusermount3:fuse3 nft:nftables ip:iproute2 ;;
+esac
+case " $modules " in
 "  " | *" ebs "*) packages openssl/evp.h:libssl-dev nbdcopy:libnbd-bin nbdkit:nbdkit \
     qemu-img:qemu-utils mkfs.ext4:e2fsprogs \
     fio:fio nft:nftables ip:iproute2 ethtool:ethtool ;;

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A history of operations on a replicated store, as the README describes its text, and its rules:
+ * each key is linearizable, and what was acknowledged as durable survives each loss.
+ */
+#ifndef SNIC_TESTS_JUDGE_H
+#define SNIC_TESTS_JUDGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define JUDGE_OPEN UINT64_MAX
+#define JUDGE_NIL 0 /* the value of an absent key */
+
+enum judge_kind { JUDGE_GET, JUDGE_SET, JUDGE_DEL, JUDGE_CAS, JUDGE_INCR, JUDGE_SYNC };
+enum judge_result { JUDGE_OK, JUDGE_NO, JUDGE_FAIL, JUDGE_UNKNOWN };
+enum judge_class { JUDGE_DEFAULT, JUDGE_MEMORY, JUDGE_HERE, JUDGE_ALL, JUDGE_SCOPE };
+
+struct judge_op {
+    uint64_t call;
+    uint64_t end; /* JUDGE_OPEN: outcome unknown */
+    uint64_t value;
+    uint64_t expect;
+    uint64_t scope;
+    uint64_t kept; /* from when on it must survive a loss; JUDGE_OPEN: never */
+    uint32_t key;
+    uint32_t client;
+    uint32_t line;
+    uint8_t kind;
+    uint8_t result;
+    uint8_t class;
+};
+
+/* From `down` on what is not durable may be lost; until `up` something older may return. */
+struct judge_loss {
+    uint64_t down;
+    uint64_t up;
+};
+
+struct judge_names;
+
+struct judge_history {
+    struct judge_op *ops; /* by key, then by call */
+    size_t count;
+    struct judge_loss *losses; /* ascending */
+    size_t loss_count;
+    uint32_t keys;
+    struct judge_names *names;
+    uint64_t results[4];
+};
+
+/** What operations of the default class keep over a loss. */
+enum { JUDGE_KEEPS_WRITTEN = 1, JUDGE_KEEPS_READ = 2 };
+
+/** 0; -1: a message is on stderr. */
+int judge_read(struct judge_history *h, FILE *f, uint32_t keeps);
+void judge_free(struct judge_history *h);
+const char *judge_key(const struct judge_history *h, uint32_t key);
+const char *judge_value(const struct judge_history *h, uint64_t value);
+
+/** A key's operations. */
+struct judge_span {
+    const struct judge_op *op;
+    size_t count;
+};
+
+/** NULL, or what is wrong, and the lines that show it (0: none). */
+const char *judge_register(const struct judge_history *h, struct judge_span s, uint32_t line[2]);
+const char *judge_counter(const struct judge_history *h, struct judge_span s, uint32_t line[2]);
+/** By search: 0 right, 1 wrong, 2 not all was searched. */
+int judge_search(const struct judge_history *h, struct judge_span s);
+
+#endif

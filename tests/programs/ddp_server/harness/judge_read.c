@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "judge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { JUDGE_NODES = 16, JUDGE_WORDS = 24, JUDGE_LINE = 1 << 16 };
+
+/* Strings as numbers: keys, values, clients. 0 is "nil". */
+struct judge_names {
+    char **text;
+    uint32_t count;
+    uint32_t *slots;
+    uint32_t slot_count;
+};
+
+static void *judge_grow(void *p, size_t count, size_t size)
+{
+    /* Doubled when the count reaches a power of two. */
+    if (count != 0 && (count & (count - 1)) != 0)
+        return p;
+    p = realloc(p, (count == 0 ? 1 : count * 2) * size);
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+static uint64_t judge_hash(const char *s)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    while (*s != 0)
+        h = (h ^ (uint8_t)*s++) * UINT64_C(0x100000001b3);
+    return h ^ h >> 29;
+}
+
+static void judge_names_rehash(struct judge_names *n)
+{
+    n->slot_count = n->slot_count == 0 ? 1024 : n->slot_count * 2;
+    free(n->slots);
+    n->slots = calloc(n->slot_count, sizeof(*n->slots));
+    for (uint32_t i = 0; i < n->count; i++) {
+        uint64_t at = judge_hash(n->text[i]);
+        while (n->slots[at & (n->slot_count - 1)] != 0)
+            at++;
+        n->slots[at & (n->slot_count - 1)] = i + 1;
+    }
+}
+
+static uint32_t judge_names_of(struct judge_names *n, const char *text)
+{
+    if ((n->count + 1) * 2 > n->slot_count)
+        judge_names_rehash(n);
+    uint64_t at = judge_hash(text);
+    for (;; at++) {
+        uint32_t i = n->slots[at & (n->slot_count - 1)];
+        if (i == 0)
+            break;
+        if (strcmp(n->text[i - 1], text) == 0)
+            return i - 1;
+    }
+    n->text = judge_grow(n->text, n->count, sizeof(*n->text));
+    n->text[n->count++] = strdup(text);
+    n->slots[at & (n->slot_count - 1)] = n->count;
+    return n->count - 1;
+}
+
+const char *judge_key(const struct judge_history *h, uint32_t key)
+{
+    return h->names->text[key];
+}
+
+const char *judge_value(const struct judge_history *h, uint64_t value)
+{
+    return value < h->names->count ? h->names->text[value] : "?";
+}
+
+static int judge_word(const char *word, const char *const *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(word, names[i]) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static int judge_time(const char *word, uint64_t *out)
+{
+    char *end;
+    *out = strtoull(word, &end, 10);
+    return end == word || *end != 0 ? -1 : 0;
+}
+
+/* ---- Faults: "! TIME WHAT NODE" ---- */
+
+struct judge_nodes {
+    uint32_t configured;
+    int crashed[JUDGE_NODES];
+    int apart[JUDGE_NODES];
+    int in_loss;  /* a majority has crashed */
+    int can_lose; /* and since then no node was up and reachable, at some time */
+    uint64_t since;
+};
+
+/* The rule of the README's section "What may be lost". */
+static void judge_fault_state(struct judge_history *h, struct judge_nodes *n, uint64_t now)
+{
+    uint32_t crashed = 0, away = 0;
+    for (uint32_t i = 0; i < n->configured; i++) {
+        crashed += n->crashed[i] != 0;
+        away += n->crashed[i] || n->apart[i];
+    }
+    int majority = crashed > n->configured / 2;
+    if (majority && !n->in_loss) {
+        n->in_loss = 1;
+        n->can_lose = 0;
+        n->since = now;
+    }
+    n->can_lose |= away == n->configured;
+    if (majority || !n->in_loss)
+        return;
+    n->in_loss = 0;
+    if (n->can_lose) {
+        h->losses = judge_grow(h->losses, h->loss_count, sizeof(*h->losses));
+        h->losses[h->loss_count++] = (struct judge_loss){n->since, now};
+    }
+}
+
+static const char *judge_read_fault(struct judge_history *h, struct judge_nodes *n, char **word,
+                                    uint32_t words)
+{
+    uint64_t now, node = 0;
+    if (words < 3 || judge_time(word[1], &now) != 0)
+        return "a fault: ! TIME WHAT NODE";
+    if (words > 3 && (judge_time(word[3], &node) != 0 || node >= JUDGE_NODES))
+        return "the number of a node";
+    const char *w = word[2];
+    if (strcmp(w, "nodes") == 0)
+        n->configured = (uint32_t)node;
+    else if (strcmp(w, "down") == 0)
+        n->crashed[node] = 1;
+    else if (strcmp(w, "full") == 0)
+        n->crashed[node] = 0;
+    else if (strcmp(w, "apart") == 0)
+        n->apart[node] = 1;
+    else if (strcmp(w, "joined") == 0)
+        n->apart[node] = 0;
+    judge_fault_state(h, n, now);
+    return NULL;
+}
+
+/* ---- Operations ---- */
+
+static const char *const judge_kinds[] = {"get", "set", "del", "cas", "incr", "sync"};
+static const char *const judge_classes[] = {"default", "memory", "here", "all", "scope"};
+
+static const char *judge_read_result(struct judge_history *h, struct judge_op *op, char *word)
+{
+    static const char *const names[] = {"ok", "no", "fail", "unknown"};
+    char *colon = strchr(word, ':');
+    if (colon != NULL)
+        *colon++ = 0;
+    int r = judge_word(word, names, 4);
+    if (r < 0)
+        return "the result: ok, no, fail or unknown";
+    op->result = (uint8_t)r;
+    h->results[r]++;
+    if (op->result == JUDGE_UNKNOWN)
+        op->end = JUDGE_OPEN;
+    if (op->kind == JUDGE_INCR || op->result > JUDGE_NO) {
+        if (op->result == JUDGE_OK && (colon == NULL || judge_time(colon, &op->value) != 0))
+            return "the result of incr: ok:NUMBER";
+        return NULL;
+    }
+    if (op->kind == JUDGE_GET && colon == NULL)
+        return "the result of get: ok:VALUE";
+    if (op->kind == JUDGE_GET)
+        op->value = judge_names_of(h->names, colon);
+    if (op->kind == JUDGE_CAS && op->result == JUDGE_NO && colon != NULL) {
+        op->kind = JUDGE_GET; /* refused: a read of what it found */
+        op->result = JUDGE_OK;
+        op->value = judge_names_of(h->names, colon);
+    }
+    return NULL;
+}
+
+static const char *judge_read_options(struct judge_history *h, struct judge_op *op, char **word,
+                                      uint32_t words)
+{
+    for (uint32_t i = 7; i < words; i++) {
+        char *value = strchr(word[i], '=');
+        if (value == NULL)
+            return "an option: NAME=VALUE";
+        *value++ = 0;
+        int class = judge_word(value, judge_classes, 5);
+        if (strcmp(word[i], "dur") == 0 && class < 0)
+            return "dur: default, memory, here, all or scope";
+        if (strcmp(word[i], "dur") == 0)
+            op->class = (uint8_t) class;
+        if (strcmp(word[i], "scope") == 0)
+            op->scope = judge_names_of(h->names, value);
+    }
+    return NULL;
+}
+
+static const char *judge_read_op(struct judge_history *h, char **word, uint32_t words,
+                                 uint32_t line)
+{
+    struct judge_op op = {.line = line, .end = JUDGE_OPEN, .kept = JUDGE_OPEN};
+    if (words < 7)
+        return "fewer than 7 words";
+    int kind = judge_word(word[3], judge_kinds, 6);
+    if (judge_time(word[1], &op.call) != 0 ||
+        (strcmp(word[2], "-") != 0 && judge_time(word[2], &op.end) != 0) || op.end < op.call)
+        return "start and end";
+    if (kind < 0)
+        return "the kind: get, set, del, cas, incr or sync";
+    op.kind = (uint8_t)kind;
+    op.client = judge_names_of(h->names, word[0]);
+    op.key = judge_names_of(h->names, word[4]);
+    if (op.kind == JUDGE_SET)
+        op.value = judge_names_of(h->names, word[5]);
+    if (op.kind == JUDGE_CAS) {
+        char *comma = strchr(word[5], ',');
+        if (comma == NULL)
+            return "the value of cas: EXPECTED,NEW";
+        *comma++ = 0;
+        op.expect = judge_names_of(h->names, word[5]);
+        op.value = judge_names_of(h->names, comma);
+    }
+    if (op.kind == JUDGE_SYNC)
+        op.scope = judge_names_of(h->names, word[5]);
+    const char *why = judge_read_result(h, &op, word[6]);
+    why = why != NULL ? why : judge_read_options(h, &op, word, words);
+    /* What did not happen, and reads without an answer, show nothing. */
+    if (why == NULL && op.result != JUDGE_FAIL &&
+        !(op.result == JUDGE_UNKNOWN && (op.kind == JUDGE_GET || op.kind == JUDGE_SYNC))) {
+        h->ops = judge_grow(h->ops, h->count, sizeof(*h->ops));
+        h->ops[h->count++] = op;
+    }
+    return why;
+}
+
+/* ---- From when on an operation must survive ---- */
+
+static void judge_set_kept(struct judge_history *h, uint32_t keeps)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        struct judge_op *op = &h->ops[i];
+        uint32_t flag = op->kind == JUDGE_GET ? JUDGE_KEEPS_READ : JUDGE_KEEPS_WRITTEN;
+        if (op->class == JUDGE_ALL || (op->class == JUDGE_DEFAULT && (keeps & flag) != 0))
+            op->kept = op->end;
+        for (size_t j = 0; op->class == JUDGE_SCOPE && op->scope != 0 && j < h->count; j++) {
+            const struct judge_op *s = &h->ops[j];
+            if (s->kind == JUDGE_SYNC && s->result == JUDGE_OK && s->scope == op->scope &&
+                s->client == op->client && op->end < s->call && s->end < op->kept)
+                op->kept = s->end;
+        }
+    }
+}
+
+static int judge_op_order(const void *a, const void *b)
+{
+    const struct judge_op *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    if (x->call != y->call)
+        return x->call < y->call ? -1 : 1;
+    return x->line < y->line ? -1 : x->line > y->line;
+}
+
+int judge_read(struct judge_history *h, FILE *f, uint32_t keeps)
+{
+    struct judge_nodes nodes = {.configured = 0};
+    char *text = malloc(JUDGE_LINE);
+    uint32_t line = 0;
+    int r = 0;
+    memset(h, 0, sizeof(*h));
+    h->names = calloc(1, sizeof(*h->names));
+    (void)judge_names_of(h->names, "nil");
+    while (r == 0 && fgets(text, JUDGE_LINE, f) != NULL) {
+        char *word[JUDGE_WORDS], *rest = text;
+        uint32_t words = 0;
+        line++;
+        while (words < JUDGE_WORDS && (word[words] = strtok_r(rest, " \t\n", &rest)) != NULL)
+            words++;
+        if (words == 0 || word[0][0] == '#')
+            continue;
+        const char *why = strcmp(word[0], "!") == 0 ? judge_read_fault(h, &nodes, word, words)
+                                                    : judge_read_op(h, word, words, line);
+        if (why != NULL) {
+            (void)fprintf(stderr, "line %u is malformed: %s\n", line, why);
+            r = -1;
+        }
+    }
+    free(text);
+    memset(nodes.crashed, 0, sizeof(nodes.crashed));
+    judge_fault_state(h, &nodes, JUDGE_OPEN - 1);
+    judge_set_kept(h, keeps);
+    if (h->count > 0)
+        qsort(h->ops, h->count, sizeof(*h->ops), judge_op_order);
+    return r;
+}
+
+void judge_free(struct judge_history *h)
+{
+    for (uint32_t i = 0; i < h->names->count; i++)
+        free(h->names->text[i]);
+    free(h->names->text);
+    free(h->names->slots);
+    free(h->names);
+    free(h->ops);
+    free(h->losses);
+}

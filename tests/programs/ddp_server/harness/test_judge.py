@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""test_judge.py JUDGE_HISTORY: histories by hand that are right and wrong, and many drawn ones:
+of a correct register, and the same with one result changed for one that cannot be."""
+import random
+import subprocess
+import sys
+
+RIGHT = {
+    "reads follow writes": "a 1 2 set k 1 ok\nb 3 4 get k - ok:1\na 5 6 set k 2 ok\n"
+                           "b 5 7 get k - ok:1\nb 8 9 get k - ok:2",
+    "absent at first": "a 1 2 get k - ok:nil\na 3 4 set k 1 ok",
+    "an unknown write happens later": "a 1 - set k 1 unknown\nb 3 4 get k - ok:nil\n"
+                                      "b 5 6 get k - ok:1\nb 7 8 get k - ok:1",
+    "an unknown write never happens": "a 1 - set k 1 unknown\nb 3 4 set k 2 ok\nb 5 6 get k - ok:2",
+    "a failed write": "a 1 2 set k 1 fail:NOREPLICAS\nb 3 4 get k - ok:nil",
+    "deletion": "a 1 2 set k 1 ok\na 3 4 del k - ok\nb 5 6 get k - ok:nil\na 7 8 set k 2 ok\n"
+                "b 9 10 get k - ok:2",
+    "exchange": "a 1 2 cas k nil,1 ok\nb 3 4 cas k 1,2 ok\na 5 6 cas k 1,3 no:2\n"
+                "a 7 8 get k - ok:2",
+    "counter": "a 1 2 incr n - ok:1\nb 1 3 incr n - ok:2\na 4 5 get n - ok:2",
+    "counter with an unknown one": "a 1 - incr n - unknown\nb 3 4 incr n - ok:2",
+    "memory may be lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=all\na 3 4 set k 2 ok dur=memory\n"
+                          "! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\n"
+                          "! 9 full 2\nb 10 11 get k - ok:1\nb 12 13 get k - ok:1",
+    "read memory may be lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=all\n"
+                               "a 3 4 set k 2 ok dur=memory\nb 4 5 get k - ok:2 dur=memory\n"
+                               "! 6 down 0\n! 6 down 1\n! 6 down 2\n! 9 full 0\n! 9 full 1\n"
+                               "b 10 11 get k - ok:1",
+    "unknown before a loss, then done again": "! 0 nodes 3\na 1 2 set k 1 ok\n"
+        "a 3 - set k 2 unknown\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\n"
+        "b 10 11 get k - ok:1\nb 12 13 get k - ok:2",
+    "scope without sync": "! 0 nodes 3\na 1 2 set k 1 ok dur=scope scope=s\n"
+        "! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 8 full 1\nb 9 10 get k - ok:nil",
+    "one node of three keeps all": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n! 3 down 0\n"
+        "! 3 down 1\nb 4 5 get k - ok:1\n! 6 full 0\nb 7 8 get k - ok:1",
+    "the last one apart": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n! 3 apart 2\n! 4 down 0\n"
+        "! 4 down 1\n! 6 full 0\n! 6 full 1\n! 7 joined 2\nb 8 9 get k - ok:nil",
+}
+WRONG = {
+    "stale read": "a 1 2 set k 1 ok\na 3 4 set k 2 ok\nb 5 6 get k - ok:1",
+    "two readers disagree": "a 1 9 set k 1 ok\na 1 9 set k 2 ok\nb 10 11 get k - ok:1\n"
+                            "c 12 13 get k - ok:2\nb 14 15 get k - ok:1",
+    "a read from nowhere": "a 1 2 get k - ok:7",
+    "a read from the future": "a 1 2 get k - ok:7\na 3 4 set k 7 ok",
+    "a failed write is read": "a 1 2 set k 1 fail:x\nb 3 4 get k - ok:1",
+    "absent after a write": "a 1 2 set k 1 ok\nb 3 4 get k - ok:nil",
+    "unknown seen, then gone": "a 1 - set k 1 unknown\nb 3 4 get k - ok:1\nb 5 6 get k - ok:nil",
+    "back from the dead": "a 1 2 set k 1 ok\na 3 4 del k - ok\nb 5 6 get k - ok:1",
+    "deleted by itself": "a 1 2 del k - ok\na 3 4 set k 1 ok\nb 5 6 get k - ok:nil",
+    "lost update": "a 1 2 set k 1 ok\na 3 4 cas k 1,2 ok\nb 3 4 cas k 1,3 ok",
+    "an exchange over another write": "a 1 2 set k 1 ok\na 3 4 set k 2 ok\nb 5 6 cas k 1,3 ok",
+    "two equal numbers": "a 1 2 incr n - ok:1\nb 1 2 incr n - ok:1",
+    "counter goes back": "a 1 2 incr n - ok:1\na 3 4 incr n - ok:2\nb 5 6 get n - ok:1",
+    "executed twice": "a 1 2 incr n - ok:1\na 3 4 incr n - ok:3",
+    "a durable write is lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=all\na 3 4 set k 2 ok dur=all\n"
+                               "! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\n"
+                               "! 9 full 2\nb 10 11 get k - ok:1",
+    "a durable write leaves nothing": "! 0 nodes 3\na 1 2 set k 1 ok\n! 5 down 0\n! 5 down 1\n"
+                                      "! 5 down 2\n! 8 full 0\n! 9 full 1\nb 10 11 get k - ok:nil",
+    "a value that was read is lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=all\n"
+        "a 3 - set k 2 unknown\nb 4 5 get k - ok:2 dur=all\n! 6 down 0\n! 6 down 1\n! 6 down 2\n"
+        "! 9 full 0\n! 9 full 1\nb 10 11 get k - ok:1",
+    "a deletion is lost": "! 0 nodes 3\na 1 2 set k 1 ok\na 3 4 del k - ok\n! 5 down 0\n"
+                          "! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\nb 10 11 get k - ok:1",
+    "a loss has no two results": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n"
+        "a 3 4 set k 2 ok dur=memory\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n"
+        "! 9 full 1\nb 10 11 get k - ok:1\nc 12 13 get k - ok:2",
+    "a synced scope is lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=scope scope=s\n"
+        "a 3 4 sync * s ok\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 8 full 1\n"
+        "b 9 10 get k - ok:nil",
+    "one crash loses nothing": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n! 3 down 0\n"
+                               "b 4 5 get k - ok:nil\n! 6 full 0",
+    "two crashes with the third up lose nothing": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n"
+        "! 3 down 0\n! 3 down 1\n! 6 full 0\n! 6 full 1\nb 8 9 get k - ok:nil",
+}
+MALFORMED = ["a 1 2 set k 1", "a 1 2 put k 1 ok", "a 1 2 get k - ok", "a 2 1 set k 1 ok",
+             "a 1 2 cas k 1 ok", "! 1", "! 1 down 99", "a 1 2 set k 1 ok dur=paper"]
+
+
+def judge(program, text, *options):
+    r = subprocess.run([program, *options], input=text + "\n", text=True, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT)
+    return r.returncode, r.stdout
+
+
+def drawn(rng, clients=5, count=120):
+    """A history of a correct register under random delays: each takes effect at a point in it."""
+    value, ops, number = "nil", [], 0
+    busy = [0] * clients
+    for now in range(0, count * 10, 10):  # points of effect
+        c = rng.randrange(clients)
+        call = max(busy[c] + 1, now - rng.randrange(60))
+        if call > now:
+            continue
+        end = now + rng.randrange(60)
+        busy[c] = end
+        number += 1
+        kind = rng.choice(("get", "get", "set", "cas", "del"))
+        if kind == "get":
+            ops.append([c, call, end, "get", "k", "-", "ok:" + value])
+        elif kind == "cas":
+            fits = rng.random() < 0.6
+            expect = value if fits else f"v{rng.randrange(number)}x"
+            ops.append([c, call, end, "cas", "k", f"{expect},v{number}",
+                        "ok" if fits else "no:" + value])
+            value = f"v{number}" if fits else value
+        else:
+            new = "nil" if kind == "del" else f"v{number}"
+            happens = rng.random() < 0.9
+            known = happens and rng.random() < 0.9
+            ops.append([c, call, end if known else "-", kind, "k",
+                        "-" if kind == "del" else new, "ok" if known else "unknown"])
+            value = new if happens else value
+            busy[c] = end
+    return ops
+
+
+def spoil(rng, ops):
+    """One read shows a value that was overwritten before it began; None: there is none."""
+    for at in rng.sample(range(len(ops)), len(ops)):
+        if ops[at][3] != "get":
+            continue
+        done = [o for o in ops if o[3] == "set" and o[2] != "-" and o[2] < ops[at][1]]
+        for old in done:
+            over = [o for o in done if o[1] > old[2]]
+            if over and ops[at][6] != "ok:" + old[5]:
+                return [*ops[:at], [*ops[at][:6], "ok:" + old[5]], *ops[at + 1:]]
+    return None
+
+
+def main():
+    program = sys.argv[1]
+    bad = []
+    for wanted, table in ((0, RIGHT), (1, WRONG)):
+        for name, text in table.items():
+            code, out = judge(program, text)
+            if code != wanted:
+                bad.append(f"{name}: {code}, not {wanted}\n{out}")
+    for text in MALFORMED:
+        code, out = judge(program, text)
+        if code != 2:
+            bad.append(f"malformed line taken: {text}\n{out}")
+    code, _ = judge(program, WRONG["a durable write is lost"].replace(" dur=all", ""), "--keeps",
+                    "none")
+    if code != 0:
+        bad.append("--keeps none")
+    spoiled = 0
+    for seed in range(100):
+        rng = random.Random(seed)
+        ops = drawn(rng)
+        code, out = judge(program, "\n".join(" ".join(map(str, o)) for o in ops))
+        if code != 0:
+            bad.append(f"drawn history of seed {seed}: {out}")
+        wrong = spoil(rng, ops)
+        if wrong:
+            spoiled += 1
+            code, out = judge(program, "\n".join(" ".join(map(str, o)) for o in wrong))
+            if code != 1:
+                bad.append(f"spoiled history of seed {seed} passes: {out}")
+    if spoiled < 50:
+        bad.append(f"only {spoiled} histories were spoiled")
+    for b in bad:
+        print("FAILED", b)
+    if bad:
+        sys.exit(1)
+    print(f"{len(RIGHT) + len(WRONG) + len(MALFORMED)} histories by hand, 100 drawn, "
+          f"{spoiled} spoiled: passed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The harness around real nodes: disks that lose what was not flushed, a network with faults, a
+# judge of histories; and what they are for. README.md describes them.
+if(NOT "replica" IN_LIST SNIC_WANTED_MODULES OR NOT SNIC_PYTHON OR SNIC_SINGLE OR
+   CMAKE_CROSSCOMPILING)
+  return()
+endif()
+set(_dh ${CMAKE_CURRENT_LIST_DIR})
+function(ddp_harness_test name labels)
+  add_test(NAME ${name} COMMAND ${SNIC_PYTHON} ${ARGN})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900
+    LABELS "replica;ddp;slow;waits;nightly@asan;${labels}")
+endfunction()
+
+snic_test_program(judge_history SOURCES judge_history.c judge_read.c judge_register.c
+  judge_counter.c judge_search.c sim/lin_search.c)
+target_include_directories(judge_history PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
+add_test(NAME ddp_judge COMMAND ${SNIC_PYTHON} ${_dh}/test_judge.py
+  $<TARGET_FILE:judge_history>)
+set_tests_properties(ddp_judge PROPERTIES LABELS "replica;ddp" TIMEOUT 300)
+
+snic_test_program(ddp_forwarder SOURCES forwarder.c)
+ddp_harness_test(ddp_forwarder "" ${_dh}/test_forwarder.py $<TARGET_FILE:ddp_forwarder>)
+
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(SNIC_LOSSFS_FUSE QUIET IMPORTED_TARGET fuse3>=3.12)
+endif()
+if(NOT TARGET PkgConfig::SNIC_LOSSFS_FUSE)
+  message(STATUS "lossfs: pkg-config knows no fuse3 >= 3.12, no tests of ddp_server with faults")
+  return()
+endif()
+snic_test_program(lossfs SOURCES lossfs.c lossfs_ops.c lossfs_control.c lossfs_fault.c
+  lossfs_file.c lossfs_names.c LIBS PkgConfig::SNIC_LOSSFS_FUSE Threads::Threads)
+ddp_harness_test(lossfs "" ${_dh}/test_lossfs.py $<TARGET_FILE:lossfs>)
