@@ -39,6 +39,7 @@
 #include "snicstore/volume.h"
 #include "snicstore/control.h"
 #include "snicstore/replica.h"
+#include "snicstore/store.h"
 #include "snicstore/fs.h"
 #include "snicstore/nvmefslink.h"
 #include "snicstore/hcachelink.h"

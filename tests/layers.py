@@ -141,6 +141,9 @@ LAYERS = {
         # the engines; what comes from the network, the log and the embedder
         ["node.c"], ["link_in.c", "log_events.c", "client.c"], ["replica.c"],
     ],
+    "lib/store": [
+        ["envelope.c"], ["access.c"], ["change.c"], ["plain.c"], ["store.c"],
+    ],
     "lib/net": [
         ["addr.c"],
         # the simulated network: paths, datagrams under way, switches; sockets; handles

@@ -44,6 +44,7 @@ FLOOR = {
     "volume": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments"],
     "control": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments", "volume"],
     "replica": DOOR + ["io", "net", "ebs", "ddp", "member", "wal"],
+    "store": DOOR + ["io", "net", "ebs", "ddp", "member", "wal", "replica"],
     "fs": DOOR + ["io", "kv", "kvop", "fsop", "kvfs"],
     "nvmefslink": DOOR + ["dma", "fsop", "nvmefs"],
     "fsdispatch": DOOR + ["dma", "nvmefs", "nvmefslink", "io", "kv", "kvop", "fsop",

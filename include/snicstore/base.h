@@ -286,6 +286,9 @@ SNIC_API uint32_t snic_crc32c_advance_portable(uint32_t crc, uint32_t power);
  */
 SNIC_API uint64_t snic_siphash(const unsigned char key[16], const void *data, size_t size)
     SNIC_NONNULL(1);
+/** The same with 128 bits, for hashes that must not collide by chance either. [any] */
+SNIC_API void snic_siphash128(const unsigned char key[16], const void *data, size_t size,
+                              uint64_t out[2]) SNIC_NONNULL(1, 4);
 
 /* ---- Seeded random numbers (xoshiro256**, seeded by splitmix64) ---- */
 

@@ -302,6 +302,15 @@ SNIC_API SNIC_NODISCARD int snic_replica_look(const struct snic_replica *r,
                                               const struct snic_ddp_key *key,
                                               struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
 /**
+ * What the node has of a key now, whether it serves or not, and locked or not: data NULL is a
+ * deletion. What is locked may still be replaced without ever having been readable. For what must
+ * be carried from the local record to the write that replaces it (submit in the same call). [owner]
+ * @return 0 and @p out; SNIC_ENOENT no record; SNIC_ESTALE the node does not run
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_peek(const struct snic_replica *r,
+                                              const struct snic_ddp_key *key,
+                                              struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
+/**
  * The next key, in no order. *@p cursor begins as 0. Keys that are present all the time are
  * returned once. This is no snapshot: each value is the one of its call. One that is being written
  * has data NULL: GET it. [owner]

@@ -149,6 +149,25 @@ int snic_replica_look(const struct snic_replica *r, const struct snic_ddp_key *k
     return result;
 }
 
+int snic_replica_peek(const struct snic_replica *r, const struct snic_ddp_key *key,
+                      struct snic_replica_entry *out)
+{
+    struct snic_ddp_entry e;
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return SNIC_ESTALE;
+    int result = snic_ddp_find(r->ddp, key, &e);
+    if (result != 0)
+        return result;
+    memset(out, 0, sizeof(*out));
+    out->key = e.key;
+    out->ts = e.ts;
+    if ((e.flags & SNIC_DDP_MSG_TOMBSTONE) == 0) {
+        out->value = e.value;
+        out->data = replica_value_at(&r->values, e.value, &out->size);
+    }
+    return 0;
+}
+
 int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
                       struct snic_replica_entry *out)
 {

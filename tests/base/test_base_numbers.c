@@ -40,6 +40,27 @@ static void test_base_siphash_published_vectors_match(void **state)
     assert_true(snic_siphash(key, NULL, 0) == rows[0].want);
 }
 
+/* The first two vectors of the reference code's table for 128 bits. */
+static void test_base_siphash128_published_vectors_match(void **state)
+{
+    static const unsigned char want[2][16] = {
+        {0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6, 0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02,
+         0x93},
+        {0xda, 0x87, 0xc1, 0xd8, 0x6b, 0x99, 0xaf, 0x44, 0x34, 0x76, 0x59, 0x11, 0x9b, 0x22, 0xfc,
+         0x45}};
+    unsigned char key[16], data[1] = {0}, got[16];
+    uint64_t out[2];
+    (void)state;
+    for (unsigned i = 0; i < 16; i++)
+        key[i] = (unsigned char)i;
+    for (unsigned n = 0; n < 2; n++) {
+        snic_siphash128(key, data, n, out);
+        snic_put_le64(got, out[0]);
+        snic_put_le64(got + 8, out[1]);
+        assert_memory_equal(got, want[n], 16);
+    }
+}
+
 /* A zero more at the end is another message, also after 256 of them, where the size's byte is the
  * same again; each bit of the key and of the message counts. */
 static void test_base_siphash_any_change_is_another_hash(void **state)
@@ -435,6 +456,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_base_siphash_published_vectors_match),
+        cmocka_unit_test(test_base_siphash128_published_vectors_match),
         cmocka_unit_test(test_base_siphash_any_change_is_another_hash),
         cmocka_unit_test(test_base_rng_published_vectors_match),
         cmocka_unit_test(test_base_rng_seed_names_sequence),
