@@ -8,10 +8,10 @@
  * Depends on  snicstore/base.h, loop.h, replica.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The memory has the
  *             replica's, one buffer for the largest value and about 90 bytes for each record.
- *             Operations and watches are the caller's, borrowed as their functions say.
+ *             Operations and watches are the caller's, borrowed as described there.
  * Threads     [owner] the thread of the loop.
- * Progress    No call blocks. What is not said otherwise is O(1) or O(log keys), beside the copy
- *             of a value and the engines' costs (replica.h).
+ * Progress    No call blocks. Unless documented otherwise a call is O(1) or O(log keys), beside
+ *             the copy of a value and the engines' costs (replica.h).
  * Errors      0 on success, a negative SNIC_E* otherwise.
  * Units       ns, bytes.
  * Input       keys, values and conditions may come from anywhere. Envelopes that come from peers
@@ -49,24 +49,24 @@
  *
  * ---- Time to live ----
  *
- * A value has a length of life, 0 for none. The node that coordinated the write deletes it when
- * that time has passed since it stored the write, by its own clock (`clock` of the replica's
- * options, CLOCK_BOOTTIME by default); if that node is not FULL any more, or has not deleted it for
- * some seconds, the lowest FULL node does, by its clock, from when it stored the value. The deletion
- * is a compare-and-swap on the write's timestamp: a newer write is never deleted. No node hides a
- * value by its own clock. So a key lives at least as long as asked and disappears everywhere at
- * once. What a node loads from its log, or learns, begins its time anew there: after a restart of
- * all nodes every key lives its full length again. A write with SNIC_STORE_KEEP_TTL keeps the end
- * of life that the key has.
+ * A value has a TTL, 0 for none. The node that coordinated the write deletes it when that time has
+ * passed since it stored the write, by its own clock (`clock` of the replica's options,
+ * CLOCK_BOOTTIME by default). If that node is not FULL any more, or has not deleted the value for
+ * some seconds, the lowest FULL node does, by its clock, from the time at which it stored the
+ * value. The deletion is a compare-and-swap on the write's timestamp: a newer write is never
+ * deleted. No node hides a value by its own clock. So a key exists for at least its TTL and
+ * disappears everywhere at once. The TTL of a value that a node loads from its log, or learns,
+ * begins anew there: after a restart of all nodes every key exists for its whole TTL again. A write
+ * with SNIC_STORE_KEEP_TTL keeps the expiry time that the key has.
  *
  * ---- Sessions: an operation executes once ----
  *
- * A client that gets no answer, or SNIC_EUNKNOWN, does not know whether its write was executed. With
- * a session it may send the operation again, to any node: it names itself (`client`, 64 bits that no
- * other client has) and numbers its operations (`sequence`, growing, never 0). The value's envelope
- * keeps, for the last clients that wrote the key, the highest sequence and its result. A write with
- * a session reads the value, looks for its own (client, sequence), and only if it is absent writes
- * value and list together by compare-and-swap on the version that was read.
+ * A client that gets no answer, or SNIC_EUNKNOWN, does not know whether its write was executed.
+ * With a session it may send the operation again, to any node: it names itself (`client`, 64 bits
+ * that no other client has) and numbers its operations (`sequence`, growing, never 0). The value's
+ * envelope keeps, for the last clients that wrote the key, the highest sequence and its result. A
+ * write with a session reads the value, looks for its own (client, sequence), and only if it is
+ * absent writes value and list together by compare-and-swap on the version that was read.
  *
  * Why that executes once. A compare-and-swap that succeeds is next after the version it compared
  * with. An original in flight and its retry, wherever they run, either compare with the same
@@ -89,12 +89,12 @@
  * was no such read), is at least that timestamp: a write that begins after a read has a higher
  * timestamp than what was read. Otherwise the answer is SNIC_EUNKNOWN with SNIC_STORE_NOT_TRIED in
  * `out`: this attempt wrote nothing. If no other attempt was ever made, nothing was executed: send
- * it again as a new operation with the `seen` that came with the answer. The same answer gets an
+ * it again as a new operation with the `seen` of that answer. The same answer gets an
  * operation whose client has a higher sequence in the list (a client has one operation on a key at
  * a time). The bound in time: an attempt that arrives
- * more than session_window_ns after its key was deleted finds nothing of the list. A client does not
- * make an attempt later than that after the first one, and says how old the operation is (`age_ns`);
- * older ones are refused the same way.
+ * more than session_window_ns after its key was deleted finds nothing of the list. A client makes
+ * no attempt later than that after the first one, and passes the operation's age (`age_ns`); older
+ * ones are refused the same way.
  *
  * An operation that did not write (a condition failed, MODIFY declined) leaves nothing in the list;
  * a retry decides anew. So the answer to the last attempt counts, and an earlier one that arrives
@@ -102,9 +102,9 @@
  *
  * ---- Scan and watch ----
  *
- * snic_store_next() returns keys in the order of their bytes (memcmp, a prefix first). Each value is
- * linearizable by itself; the scan is no snapshot. Every key that is present throughout is returned
- * exactly once.
+ * snic_store_next() returns keys in the order of their bytes (memcmp, a prefix first). Each value
+ * is linearizable by itself; the scan is no snapshot. Every key that is present throughout is
+ * returned exactly once.
  *
  * A watch returns the changes of a key, or of all keys with a prefix, as they become readable at
  * this node: of each key in the order of its versions, the last one never missing. A value that was
@@ -143,13 +143,13 @@ struct snic_store_opts {
     /** Of the node; copied. Its value_max is set by the store; values_bytes is to count
      * SNIC_STORE_OVERHEAD with each value. */
     const struct snic_replica_opts *replica;
-    uint32_t value_max; /**< bytes of the largest value; default 65536; the same at all        */
+    uint32_t value_max;    /**< bytes of the largest value; default 65536; the same at all        */
     uint32_t sessions_max; /**< clients in a value's list; default 8, at most 64               */
     /** The hash's key, the same at all nodes for ever. All zero: derived from replica->cluster,
      * which is enough where no client chooses keys that collide on purpose. */
     unsigned char hash_key[16];
     uint64_t session_window_ns; /**< default 10 minutes                                        */
-    uint32_t tries_max; /**< of a read-modify-write that others come before; default 64        */
+    uint32_t tries_max;   /**< of a read-modify-write that others come before; default 64        */
     uint32_t changes_max; /**< changes that watches can be behind, power of two; default 1024  */
     uint64_t changes_bytes; /**< of values that they hold; default value_max + 1 MiB           */
     uint32_t ops_max; /**< read-modify-writes at a time; default 1024                          */
@@ -161,11 +161,11 @@ struct snic_store_opts {
 enum snic_store_op_kind {
     SNIC_STORE_GET = 1, /**< key. 0 and the value, or SNIC_ENOENT                               */
     SNIC_STORE_PUT,     /**< key, data, ttl_ns, condition                                       */
-    SNIC_STORE_DELETE, /**< key, condition. SNIC_ENOENT: with a condition or session: was absent */
-    SNIC_STORE_MODIFY, /**< key, modify: read-modify-write                                      */
-    SNIC_STORE_EXPIRE, /**< key, ttl_ns (0: no end), condition: the same value with another life.
-                            SNIC_ENOENT: there is none                                          */
-    SNIC_STORE_SYNC    /**< scope (replica.h)                                                   */
+    SNIC_STORE_DELETE,  /**< key, condition. SNIC_ENOENT: with a condition or session: was absent */
+    SNIC_STORE_MODIFY,  /**< key, modify: read-modify-write                                      */
+    SNIC_STORE_EXPIRE,  /**< key, ttl_ns (0: no end), condition: the same value with another TTL.
+                             SNIC_ENOENT: there is none                                          */
+    SNIC_STORE_SYNC     /**< scope (replica.h)                                                   */
 };
 
 /** Of PUT, DELETE, EXPIRE. One that does not hold: SNIC_ECANCELED, with what the key holds as GET
@@ -179,10 +179,10 @@ enum snic_store_condition {
 
 /** Flags of an operation. */
 enum {
-    SNIC_STORE_KEEP_TTL = 1 << 0, /**< PUT, MODIFY: the end of life that the key has, if it has
-                                       one; ttl_ns is ignored then                              */
-    SNIC_STORE_OLD = 1 << 1, /**< writes: return what the key held before, as GET does. Makes it a
-                                  read-modify-write                                             */
+    SNIC_STORE_KEEP_TTL = 1 << 0, /**< PUT, MODIFY: keep the expiry time of the key, if it has one;
+                                       ttl_ns is ignored then                                   */
+    SNIC_STORE_OLD = 1 << 1,   /**< writes: return what the key held before, as GET does. Makes it a
+                                    read-modify-write                                             */
     SNIC_STORE_EXACT = 1 << 2, /**< DELETE: SNIC_ENOENT if there was nothing. Makes it a
                                     read-modify-write                                           */
     SNIC_STORE_CONFIRM = 1 << 3 /**< GET: confirmed by a majority (replica.h)                    */
@@ -200,14 +200,14 @@ struct snic_store_change {
     uint32_t old_size;
     uint32_t present;
     uint64_t version;
-    uint64_t ttl_ns; /**< in: left of the old value's life as this node knows it, 0: no end;
-                          out: length of the new one's, ignored with keep_ttl                   */
+    uint64_t ttl_ns; /**< in: what is left of the old value's TTL as this node knows it, 0:
+                          none; out: of the new one, ignored with keep_ttl                   */
     void *out; /**< out_max bytes for the new value; not the old value's                        */
     uint32_t out_max;
     uint32_t out_size; /**< out                                                                 */
     /** out: instead of out, the new value as the caller's own bytes, borrowed for the call */
     const void *data;
-    uint32_t keep_ttl; /**< in: as the operation's flag; out: keep the end of life              */
+    uint32_t keep_ttl; /**< in: as the operation's flag; out: keep the expiry time             */
     int32_t result;    /**< out: of the operation when the write succeeded; default 0           */
     uint64_t answer;   /**< out: a number of the caller's, such as the new count; default 0     */
 };
@@ -226,26 +226,26 @@ typedef void (*snic_store_done_fn)(struct snic_store_op *op);
 /** Zero it, fill in the first part, submit. What is marked out is written; fill it in again. */
 struct snic_store_op {
     snic_store_done_fn done;
-    uint32_t kind;      /**< enum snic_store_op_kind                                            */
-    uint32_t flags;     /**< SNIC_STORE_KEEP_TTL, ...                                           */
-    const void *key;    /**< borrowed until done                                                */
-    const void *data;   /**< PUT: borrowed until done. out: what was read, borrowed until done
-                             returns, or as long as `value` is held; NULL: nothing. With
-                             SNIC_EEXIST: the key that has the same hash                        */
+    uint32_t kind;    /**< enum snic_store_op_kind                                            */
+    uint32_t flags;   /**< SNIC_STORE_KEEP_TTL, ...                                           */
+    const void *key;  /**< borrowed until done                                                */
+    const void *data; /**< PUT: borrowed until done. out: what was read, borrowed until done
+                           returns, or as long as `value` is held; NULL: nothing. With
+                           SNIC_EEXIST: the key that has the same hash                        */
     uint32_t key_size;
-    uint32_t size;      /**< of data                                                            */
-    uint32_t condition; /**< enum snic_store_condition                                          */
+    uint32_t size;       /**< of data                                                            */
+    uint32_t condition;  /**< enum snic_store_condition                                          */
     uint32_t durability; /**< of a write, of what a read may return: enum snic_ddp_durability   */
     uint32_t copies_min; /**< FULL copies below which a write is refused; 0: min_full           */
     uint32_t copies;     /**< out: FULL copies that the answer stands for                       */
     uint64_t version;    /**< IF_VERSION; out: of what was read or written, 0: nothing          */
     uint64_t scope;      /**< model SCOPE: of snic_store_scope                                  */
-    uint64_t ttl_ns;     /**< PUT, EXPIRE; out: left of the life of what was read as this node
-                              knows it, 0: no end                                               */
+    uint64_t ttl_ns;     /**< PUT, EXPIRE; out: what is left of the TTL of what was read, as
+                              this node knows it, 0: none     */
     uint64_t client;     /**< session; 0: none                                                  */
     uint64_t sequence;
-    uint64_t seen; /**< session: see the head of this file; out: what to give as `seen` after a read:
-                        `version`, or of a deleted key a number                                 */
+    uint64_t seen;   /**< session: see the head of this file; out: what to give as `seen` after a
+                        read:   `version`, or of a deleted key a number   */
     uint64_t age_ns; /**< session: since the first attempt                                      */
     snic_store_modify_fn modify;
     void *ctx;
@@ -263,7 +263,7 @@ struct snic_store_op {
     struct snic_store_op *next;
     const void *bytes;
     uint64_t expect;
-    uint64_t life_ns;
+    uint64_t new_ttl_ns;
     uint64_t since;
     uint64_t begun_ns;
     uint64_t old_value;
@@ -271,7 +271,9 @@ struct snic_store_op {
     int32_t pending_result;
     uint32_t bytes_size;
     uint32_t tries;
+    uint32_t durably;
     uint32_t state;
+    uint32_t pad;
 };
 
 /* ---- Calls ---- */
@@ -303,15 +305,16 @@ SNIC_API struct snic_replica *snic_store_replica(struct snic_store *s) SNIC_NONN
  *
  * Results in `done`: 0; SNIC_ENOENT no such key; SNIC_ECANCELED the condition does not hold;
  * SNIC_EEXIST another key has the same hash; SNIC_EUNKNOWN a write that may or may not happen
- * (replica.h), or, with SNIC_STORE_NOT_TRIED, a session's bound; SNIC_ESTALE the node does not serve
- * any more and nothing was written; SNIC_EAGAIN others came before it tries_max times, or there was
- * no room for the write: nothing was written; SNIC_EMSGSIZE MODIFY: out_size is more than out_max;
- * SNIC_ECORRUPT what the key holds is no envelope; what snic_replica_submit() returns for a later
- * step of a read-modify-write: nothing was written; what the modify function returned.
- * @return 0; SNIC_EINVAL an unknown kind, flag or condition, a key or data that is NULL with a size,
- *         a session whose sequence is 0, an option that the kind does not have; SNIC_EMSGSIZE the
- *         key or the value is too large; SNIC_EAGAIN ops_max read-modify-writes are under way;
- *         or as snic_replica_submit()
+ * (replica.h), or, with SNIC_STORE_NOT_TRIED, a session's bound; SNIC_ESTALE the node does not
+ * serve any more and nothing was written; SNIC_ENOQUORUM fewer FULL members than copies_min;
+ * SNIC_EAGAIN others came before it tries_max times, or there was no room for the write: nothing
+ * was written; SNIC_EMSGSIZE MODIFY: out_size is more than out_max; SNIC_ECORRUPT what the key
+ * holds is no envelope; what snic_replica_submit() returns for a later step of a read-modify-write:
+ * nothing was written; what the modify function returned.
+ * @return 0; SNIC_EINVAL an unknown kind, flag or condition, a key or data that is NULL with a
+ * size, a session whose sequence is 0, an option that the kind does not have; SNIC_EMSGSIZE the key
+ * or the value is too large; SNIC_EAGAIN ops_max read-modify-writes are under way; or as
+ * snic_replica_submit()
  */
 SNIC_API SNIC_NODISCARD int snic_store_submit(struct snic_store *s, struct snic_store_op *op)
     SNIC_NONNULL(1, 2);
@@ -325,15 +328,15 @@ struct snic_store_entry {
     uint32_t key_size;
     uint32_t size;
     uint64_t version;
-    uint64_t ttl_ns; /**< left of its life as this node knows it, 0: no end                     */
+    uint64_t ttl_ns; /**< what is left of its TTL as this node knows it, 0: none */
     uint64_t value;  /**< handle; 0 when data is NULL                                           */
 };
 /**
  * A read at once, without an operation. [owner]
  * @return 0 and @p out; SNIC_ENOENT no such key; SNIC_EAGAIN the key is being written: GET waits
  *         for it; SNIC_ESTALE the node does not serve; SNIC_EEXIST another key has the same hash,
- *         which @p out has as key; SNIC_ECORRUPT what it holds is no envelope; SNIC_EMSGSIZE the key
- *         is too large
+ *         which @p out has as key; SNIC_ECORRUPT what it holds is no envelope; SNIC_EMSGSIZE the
+ * key is too large
  */
 SNIC_API SNIC_NODISCARD int snic_store_look(const struct snic_store *s, const void *key,
                                             uint32_t key_size, struct snic_store_entry *out)
@@ -354,8 +357,8 @@ struct snic_store_cursor {
 };
 /**
  * The next key in order, and the cursor behind it. At most 256 records are looked at. [owner]
- * @return 0 and @p out; SNIC_ENOENT there are no more; SNIC_EAGAIN none yet: call again; SNIC_ESTALE
- *         the node does not serve
+ * @return 0 and @p out; SNIC_ENOENT there are no more; SNIC_EAGAIN none yet: call again;
+ * SNIC_ESTALE the node does not serve
  */
 SNIC_API SNIC_NODISCARD int snic_store_next(struct snic_store *s, struct snic_store_cursor *cursor,
                                             struct snic_store_entry *out) SNIC_NONNULL(1, 2, 3);
@@ -371,8 +374,8 @@ struct snic_store_position {
 enum snic_store_event_kind {
     SNIC_STORE_EVENT_PUT = 1,
     SNIC_STORE_EVENT_DELETE,
-    SNIC_STORE_EVENT_EXPIRE /**< deleted because its life ended. A deletion by a condition in the
-                                 last moments of a life may count as one                        */
+    SNIC_STORE_EVENT_EXPIRE /**< deleted because its TTL ended. A conditional deletion at about
+                                 that time may count as one                        */
 };
 struct snic_store_event {
     uint32_t kind; /**< enum snic_store_event_kind                                              */
@@ -436,12 +439,12 @@ struct snic_store_stats {
     uint64_t collisions; /**< operations refused since another key has the same hash            */
     uint64_t repeated;   /**< sessions: executed before                                         */
     uint64_t unknown;    /**< sessions: beyond the bound                                        */
-    uint64_t expired;    /**< deleted by this node since their life ended                       */
+    uint64_t expired;    /**< deleted by this node since their TTL ended                       */
     uint64_t corrupt;    /**< records that are no envelope                                      */
     uint64_t changes;    /**< readable changes so far                                           */
     uint64_t overflows;  /**< watches that missed some                                          */
     uint32_t keys;       /**< in the index                                                      */
-    uint32_t lives;      /**< of them with a length of life                                     */
+    uint32_t expiring;   /**< of them with a TTL                                                */
     uint32_t changing;   /**< read-modify-writes under way                                      */
     uint32_t watches;
 };

@@ -42,8 +42,9 @@ int store_open(struct snic_store *s, const void *key, uint32_t key_size, const v
 /* ---- Records built ---- */
 
 /*
- * Into s->p.list: the list of @p old, whose timestamp is @p version, without the client of @p own, and
- * then @p own (NULL: none). What does not fit is removed, the oldest first. Returns the sessions.
+ * Into s->p.list: the list of @p old, whose timestamp is @p version, without the client of @p own,
+ * and then @p own (NULL: none). What does not fit is removed, the oldest first. Returns the
+ * sessions.
  */
 uint32_t store_list_copy(struct snic_store *s, const struct store_envelope *old, uint64_t version,
                          const struct store_session *own, uint64_t *removed)
@@ -57,9 +58,8 @@ uint32_t store_list_copy(struct snic_store *s, const struct store_envelope *old,
         store_session_get(old, i, &e);
         left -= e.client == own->client;
     }
-    uint32_t drop = left + (own != NULL) > s->o.sessions_max
-                        ? left + (own != NULL) - s->o.sessions_max
-                        : 0;
+    uint32_t drop =
+        left + (own != NULL) > s->o.sessions_max ? left + (own != NULL) - s->o.sessions_max : 0;
     for (uint32_t i = 0; i < have; i++) {
         store_session_get(old, i, &e);
         if (own != NULL && e.client == own->client)
@@ -180,5 +180,9 @@ void store_replica_op(struct snic_store_op *op, uint32_t kind, snic_replica_done
     op->op.done = done;
     op->op.kind = kind;
     op->op.key = op->hash;
-    op->op.scope = kind == SNIC_REPLICA_GET ? 0 : op->scope;
+    if (kind == SNIC_REPLICA_GET)
+        return;
+    op->op.scope = op->scope;
+    op->op.durability = kind == SNIC_REPLICA_SYNC ? 0 : (uint8_t)op->durability;
+    op->op.copies_min = (uint16_t)op->copies_min;
 }

@@ -4,7 +4,7 @@
  *
  *   read the key -> decide: answer, or the new record -> compare-and-swap with what was read
  *     ^                                                    |
- *     +---- it holds something else, which came with it ---+--> answer
+ *     +---- it holds another version, which it returns ----+--> answer
  *
  * A refused compare-and-swap brings what beat it: the next decision needs no read. Operations of
  * one store on one name follow each other (S2): they would only refuse each other. Where there is
@@ -127,7 +127,7 @@ void store_resume_fire(struct snic_timer *t, uint64_t now_ns)
 
 /* ---- Steps ---- */
 
-/* Keep what was there for the answer. */
+/* Keep the old value for the answer. */
 static void change_keep_old(struct snic_store_op *op, const struct store_envelope *old, int present,
                             const struct snic_replica_op *r)
 {
@@ -166,6 +166,7 @@ static void change_written(struct snic_replica_op *r)
         return;
     }
     op->version = op->seen = r->ts;
+    op->copies = r->copies;
     op->answer = op->pending_answer;
     change_finish(op, op->pending_result, 0);
 }
@@ -182,6 +183,9 @@ static void change_read_done(struct snic_replica_op *r)
 static void change_read(struct snic_store_op *op)
 {
     store_replica_op(op, SNIC_REPLICA_GET, change_read_done);
+    uint32_t model = op->store->model;
+    if (op->durably && model != SNIC_DDP_SYNCH && model != SNIC_DDP_RENF) /* as it is there */
+        op->op.durability = SNIC_DDP_DURABILITY_ALL;
     op->state = STORE_OP_READING;
     int result = snic_replica_submit(op->store->replica, &op->op);
     if (result == SNIC_EAGAIN)
@@ -207,9 +211,44 @@ static void change_swap(struct snic_store_op *op, const struct store_envelope *e
 
 /* ---- Sessions ---- */
 
+/* Its answer means that it is durable at all members: then so must a repeated one. */
+static int change_durable(const struct snic_store_op *op)
+{
+    uint32_t model = op->store->model;
+    switch (op->durability) {
+    case SNIC_DDP_DURABILITY_DEFAULT:
+        return model == SNIC_DDP_SYNCH || model == SNIC_DDP_STRICT;
+    case SNIC_DDP_DURABILITY_HERE:
+    case SNIC_DDP_DURABILITY_ALL:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* It was executed with the result @p have. */
+static void change_repeated(struct snic_store_op *op, const struct store_session *have,
+                            uint64_t version)
+{
+    struct store_envelope none;
+    if (change_durable(op) && !op->durably) {
+        op->durably = 1;
+        change_read(op);
+        return;
+    }
+    memset(&none, 0, sizeof(none));
+    store_show(op, 0, &none, 0, 0);
+    op->version = have->ts != 0 ? have->ts : version;
+    op->seen = version;
+    op->answer = have->answer;
+    op->out |= SNIC_STORE_REPEATED;
+    op->store->stats.repeated++;
+    change_finish(op, have->result, 0);
+}
+
 /*
- * Was the operation executed, as far as the record @p e shows? 0: no. 1: yes, or it cannot be known:
- * it is answered.
+ * Was the operation executed, as far as the record @p e shows? 0: no. 1: yes, or it cannot be
+ * known: it is answered.
  */
 static int change_session(struct snic_store_op *op, const struct store_envelope *e,
                           uint64_t version)
@@ -228,12 +267,7 @@ static int change_session(struct snic_store_op *op, const struct store_envelope 
             return 0;
         if (have.sequence > op->sequence)
             break;
-        store_show(op, 0, &none, 0, 0);
-        op->version = have.ts != 0 ? have.ts : version;
-        op->answer = have.answer;
-        op->out |= SNIC_STORE_REPEATED;
-        s->stats.repeated++;
-        change_finish(op, have.result, 0);
+        change_repeated(op, &have, version);
         return 1;
     }
     int listed = 0;
@@ -290,7 +324,7 @@ static int change_modify(struct snic_store_op *op, const struct store_envelope *
     out->size = c.out_size;
     out->ttl_ns = c.ttl_ns;
     if (c.keep_ttl && present)
-        out->life = 1; /* the old one's: see change_life */
+        out->origin = 1; /* the old one's: see change_origin */
     return want;
 }
 
@@ -307,13 +341,13 @@ static int change_want(struct snic_store_op *op, const struct store_envelope *ol
     case SNIC_STORE_PUT:
         out->data = op->bytes;
         out->size = op->bytes_size;
-        out->ttl_ns = op->life_ns;
-        out->life = present && (op->flags & SNIC_STORE_KEEP_TTL) != 0;
+        out->ttl_ns = op->new_ttl_ns;
+        out->origin = present && (op->flags & SNIC_STORE_KEEP_TTL) != 0;
         return SNIC_STORE_CHANGE_PUT;
     case SNIC_STORE_EXPIRE:
         out->data = old->data;
         out->size = old->size;
-        out->ttl_ns = op->life_ns;
+        out->ttl_ns = op->new_ttl_ns;
         return present ? SNIC_STORE_CHANGE_PUT : SNIC_ENOENT;
     case SNIC_STORE_DELETE:
         return present ? SNIC_STORE_CHANGE_DELETE : SNIC_ENOENT;
@@ -322,17 +356,17 @@ static int change_want(struct snic_store_op *op, const struct store_envelope *ol
     }
 }
 
-/* out->life is 1: the new value ends when the old one would have. */
-static void change_life(const struct store_envelope *old, uint64_t version,
-                        struct store_envelope *out)
+/* out->origin is 1: the new value expires when the old one would have. */
+static void change_origin(const struct store_envelope *old, uint64_t version,
+                          struct store_envelope *out)
 {
-    if (out->life == 0)
+    if (out->origin == 0)
         return;
     out->ttl_ns = old->ttl_ns;
-    out->life = old->ttl_ns == 0 ? 0 : old->life != 0 ? old->life : version;
+    out->origin = old->ttl_ns == 0 ? 0 : old->origin != 0 ? old->origin : version;
 }
 
-/* What the key holds is known: go on. */
+/* The next step, once the key's version is known. */
 static void change_decide(struct snic_store_op *op, const struct snic_replica_op *r, int present)
 {
     struct snic_store *s = op->store;
@@ -364,12 +398,12 @@ static void change_decide(struct snic_store_op *op, const struct snic_replica_op
         change_finish(op, want < 0 ? want : op->pending_result, 0);
         return;
     }
-    change_life(&old, version, &e);
+    change_origin(&old, version, &e);
     change_keep_old(op, &old, live, r);
     own.result = op->pending_result;
     own.answer = op->pending_answer;
-    e.sessions = store_list_copy(s, present ? &old : NULL, version,
-                                 op->client != 0 ? &own : NULL, &e.removed);
+    e.sessions = store_list_copy(s, present ? &old : NULL, version, op->client != 0 ? &own : NULL,
+                                 &e.removed);
     if (want == SNIC_STORE_CHANGE_DELETE) {
         e.flags = SNIC_STORE__DELETED; /* S4 */
         e.ttl_ns = s->o.session_window_ns;
@@ -390,11 +424,11 @@ int store_change_begin(struct snic_store_op *op)
     op->bytes = op->data;
     op->bytes_size = op->size;
     op->expect = op->version;
-    op->life_ns = op->ttl_ns;
+    op->new_ttl_ns = op->ttl_ns;
     op->since = op->seen;
     op->next = NULL;
     op->old_value = 0;
-    op->tries = 0;
+    op->tries = op->durably = 0;
     snic_link_init(&op->queue);
     struct snic_store_op *first = change_active(s, &op->hash);
     if (first != NULL) {

@@ -22,13 +22,13 @@ int store_envelope_get(const void *bytes, size_t size, struct store_envelope *ou
     out->key_size = snic_get_le16(p + 2);
     out->sessions = p[4];
     out->ttl_ns = snic_get_le64(p + 8);
-    out->life = snic_get_le64(p + 16);
+    out->origin = snic_get_le64(p + 16);
     out->removed = snic_get_le64(p + 24);
     if ((out->flags & ~(uint32_t)SNIC_STORE__DELETED) != 0 || (p[5] | p[6] | p[7]) != 0 ||
         out->key_size > SNIC_STORE_KEY_MAX || out->sessions > SNIC_STORE_SESSIONS_MAX)
         return SNIC_ECORRUPT;
     uint64_t front = SNIC_STORE__HEAD + out->key_size + store_list_bytes(out->sessions);
-    if (size < front || (out->life != 0 && out->ttl_ns == 0))
+    if (size < front || (out->origin != 0 && out->ttl_ns == 0))
         return SNIC_ECORRUPT;
     if ((out->flags & SNIC_STORE__DELETED) != 0 && (size != front || out->ttl_ns == 0))
         return SNIC_ECORRUPT;
@@ -75,7 +75,7 @@ void store_envelope_put(unsigned char *bytes, const struct store_envelope *e)
     snic_put_le16(bytes + 2, (uint16_t)e->key_size);
     bytes[4] = (unsigned char)e->sessions;
     snic_put_le64(bytes + 8, e->ttl_ns);
-    snic_put_le64(bytes + 16, e->life);
+    snic_put_le64(bytes + 16, e->origin);
     snic_put_le64(bytes + 24, e->removed);
     if (e->key_size != 0)
         memcpy(bytes + SNIC_STORE__HEAD, e->key, e->key_size);

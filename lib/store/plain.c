@@ -7,6 +7,7 @@ static void plain_done(struct snic_replica_op *r)
     struct snic_store_op *op = SNIC_CONTAINER(r, struct snic_store_op, op);
     if (op->kind != SNIC_STORE_SYNC)
         op->version = op->seen = r->result == 0 ? r->ts : 0;
+    op->copies = r->copies;
     store_finish(op, r->result);
 }
 
@@ -90,6 +91,10 @@ int store_plain_begin(struct snic_store_op *op)
     int get = op->kind == SNIC_STORE_GET;
     store_replica_op(op, get ? SNIC_REPLICA_GET : SNIC_REPLICA_SYNC,
                      get ? plain_read_done : plain_done);
+    if (get) {
+        op->op.durability = (uint8_t)op->durability;
+        op->op.flags = (op->flags & SNIC_STORE_CONFIRM) != 0 ? SNIC_REPLICA_OP_CONFIRM : 0;
+    }
     op->state = STORE_OP_PLAIN;
     int result = snic_replica_submit(s->replica, &op->op);
     if (result != 0)

@@ -28,7 +28,8 @@ static void store_derive(unsigned char key[16], uint64_t cluster)
 }
 
 /* The replica's options, for values with their envelopes. */
-static const char *store_replica_opts(const struct snic_store_opts *o, struct snic_replica_opts *out)
+static const char *store_replica_opts(const struct snic_store_opts *o,
+                                      struct snic_replica_opts *out)
 {
     memset(out, 0, sizeof(*out));
     if (o->replica == NULL)
@@ -139,6 +140,7 @@ int snic_store_init(struct snic_store **out, void *mem, size_t mem_size,
     s->o.replica = NULL; /* copied */
     s->loop = r.loop;
     s->node = r.node;
+    s->model = r.model;
     s->clock = r.clock;
     s->ctx = r.ctx;
     snic_link_init(&s->ready);
@@ -194,7 +196,8 @@ static int store_op_wrong(const struct snic_store *s, const struct snic_store_op
     if (bare && (op->condition != 0 || op->client != 0))
         return SNIC_EINVAL;
     if ((op->key == NULL && op->key_size != 0) || (op->client != 0 && op->sequence == 0) ||
-        (op->modify == NULL && op->kind == SNIC_STORE_MODIFY))
+        (op->modify == NULL && op->kind == SNIC_STORE_MODIFY) ||
+        op->durability >= SNIC_STORE_DURABILITIES || op->copies_min > UINT16_MAX)
         return SNIC_EINVAL;
     if (op->key_size > SNIC_STORE_KEY_MAX)
         return SNIC_EMSGSIZE;
@@ -229,8 +232,8 @@ int snic_store_submit(struct snic_store *s, struct snic_store_op *op)
         return 0;
     }
     int reads = op->condition != SNIC_STORE_ALWAYS || op->client != 0 ||
-                (op->flags & ~(uint32_t)SNIC_STORE_CONFIRM) != 0 ||
-                op->kind == SNIC_STORE_MODIFY || op->kind == SNIC_STORE_EXPIRE;
+                (op->flags & ~(uint32_t)SNIC_STORE_CONFIRM) != 0 || op->kind == SNIC_STORE_MODIFY ||
+                op->kind == SNIC_STORE_EXPIRE;
     return reads ? store_change_begin(op) : store_plain_begin(op);
 }
 
@@ -311,4 +314,37 @@ int snic_store_check(const struct snic_store *s)
     if (changing != s->changing)
         return SNIC_ECORRUPT;
     return snic_replica_check(s->replica);
+}
+
+/* ---- To come ---- */
+
+int snic_store_next(struct snic_store *s, struct snic_store_cursor *cursor,
+                    struct snic_store_entry *out)
+{
+    (void)s;
+    (void)cursor;
+    (void)out;
+    return SNIC_ENOTSUP;
+}
+
+int snic_store_watch_start(struct snic_store *s, struct snic_store_watch *w)
+{
+    (void)s;
+    (void)w;
+    return SNIC_ENOTSUP;
+}
+
+int snic_store_watch_next(struct snic_store *s, struct snic_store_watch *w,
+                          struct snic_store_event *out)
+{
+    (void)s;
+    (void)w;
+    (void)out;
+    return SNIC_ENOTSUP;
+}
+
+void snic_store_watch_stop(struct snic_store *s, struct snic_store_watch *w)
+{
+    (void)s;
+    (void)w;
 }

@@ -40,7 +40,7 @@ struct store_envelope {
     uint32_t sessions;
     uint32_t flags;
     uint64_t ttl_ns;
-    uint64_t life;    /* the timestamp of the write whose life this value continues; 0: its own */
+    uint64_t origin;  /* timestamp of the write whose TTL this value continues; 0: its own */
     uint64_t removed; /* the highest timestamp that was removed from the list; 0: none was */
 };
 
@@ -86,6 +86,8 @@ struct snic_store {
     struct snic_replica *replica;
     uint32_t node;
     uint32_t stopped;
+    uint32_t model;
+    uint32_t pad;
     uint64_t (*clock)(void *ctx);
     void *ctx;
     uint32_t changing;

@@ -63,21 +63,49 @@ static void store_options_of(struct store_cluster *c, const struct snic_replica_
     o->changes_bytes = c->o.changes_bytes;
 }
 
+static void store_doors(struct store_cluster *c, struct store_node *n)
+{
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 16};
+    net.recv_buffers = 16;
+    net.pool_buffers = 32;
+    net.send_queue = 256;
+    if (snic_world_loop(c->world, n->number, &n->loop) != 0 ||
+        snic_net_sim_open(&n->net, c->fabric, n->loop, &net) != 0 ||
+        snic_io_mem_open(&n->io, n->loop, n->disk) != 0)
+        abort();
+}
+
+void store_cluster_options(struct store_cluster *c, uint32_t node, struct snic_replica_opts *r,
+                           struct snic_store_opts *o)
+{
+    if (c->node[node].loop == NULL)
+        store_doors(c, &c->node[node]);
+    store_replica_options(c, &c->node[node], 1, r);
+    store_options_of(c, r, o);
+}
+
+static void store_close(struct store_node *n)
+{
+    if (n->loop == NULL)
+        return;
+    snic_net_shut(n->net);
+    if (n->s != NULL)
+        (void)snic_store_fini(n->s);
+    snic_io_close(n->io);
+    snic_loop_close(n->loop);
+    n->loop = NULL;
+    n->s = NULL;
+}
+
 void store_cluster_up(struct store_cluster *c, uint32_t node, int found)
 {
     struct store_node *n = &c->node[node];
     struct snic_replica_opts r;
     struct snic_store_opts o;
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 16};
-    net.recv_buffers = 16;
-    net.pool_buffers = 32;
-    net.send_queue = 256;
     if (n->up)
         return;
-    if (snic_world_loop(c->world, node, &n->loop) != 0 ||
-        snic_net_sim_open(&n->net, c->fabric, n->loop, &net) != 0 ||
-        snic_io_mem_open(&n->io, n->loop, n->disk) != 0)
-        abort();
+    if (n->loop == NULL)
+        store_doors(c, n);
     store_replica_options(c, n, found, &r);
     store_options_of(c, &r, &o);
     size_t size = snic_store_memsize(&o);
@@ -89,9 +117,8 @@ void store_cluster_up(struct store_cluster *c, uint32_t node, int found)
     n->run++;
     if (size == 0 || snic_store_init(&n->s, n->mem, n->size, &o) != 0) {
         store_cluster_fail(c, size == 0 ? snic_store_opts_wrong(&o) : "snic_store_init");
-        snic_net_shut(n->net);
-        snic_io_close(n->io);
-        snic_loop_close(n->loop);
+        n->s = NULL;
+        store_close(n);
         return;
     }
     n->up = 1;
@@ -106,15 +133,6 @@ static void store_stop(struct store_node *n, enum store_death how)
     snic_store_stop(n->s);
     if (how == STORE_POWER)
         snic_disk_power_cut(n->disk, snic_rng_next(&n->c->rng));
-}
-
-static void store_close(struct store_node *n)
-{
-    snic_net_shut(n->net);
-    (void)snic_store_fini(n->s);
-    snic_io_close(n->io);
-    snic_loop_close(n->loop);
-    n->s = NULL;
 }
 
 void store_cluster_down(struct store_cluster *c, uint32_t node, enum store_death how)
@@ -194,6 +212,7 @@ void store_cluster_free(struct store_cluster *c)
 {
     store_cluster_down_all(c, STORE_CRASH);
     for (uint32_t i = 0; i < c->o.nodes; i++) {
+        store_close(&c->node[i]);
         snic_disk_close(c->node[i].disk);
         free(c->node[i].mem);
     }
@@ -274,7 +293,7 @@ int store_begin(struct store_cluster *c, uint32_t node, struct store_act *a)
     a->pending = 1;
     a->lost = 0;
     a->op.done = store_acted;
-    if (a->op.key != a->key && a->op.key_size <= sizeof(a->key)) {
+    if (a->op.key != a->key && a->op.key != NULL && a->op.key_size <= sizeof(a->key)) {
         if (a->op.key_size != 0)
             memcpy(a->key, a->op.key, a->op.key_size);
         a->op.key = a->key;

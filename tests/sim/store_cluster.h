@@ -71,6 +71,9 @@ struct store_cluster {
 struct store_cluster *store_cluster_new(const struct store_cluster_opts *o);
 void store_cluster_free(struct store_cluster *c);
 void store_cluster_fail(struct store_cluster *c, const char *why);
+/* A node's options, as up gives them to it. */
+void store_cluster_options(struct store_cluster *c, uint32_t node, struct snic_replica_opts *r,
+                           struct snic_store_opts *o);
 /* found: a cluster that never was. */
 void store_cluster_up(struct store_cluster *c, uint32_t node, int found);
 enum store_death { STORE_CRASH = 0, STORE_POWER };

@@ -52,10 +52,289 @@ static void test_store_put_get_delete_at_any_node(void **state)
     done(c);
 }
 
+/* Every wrong option is named, and nothing is made of it. */
+static void test_store_options_checked(void **state)
+{
+    struct store_cluster_opts co = {.seed = support_seed()};
+    struct store_cluster *c = store_cluster_new(&co);
+    struct snic_replica_opts r;
+    struct snic_store_opts good, o;
+    struct snic_store *s = NULL;
+    unsigned char *none = support_guard_alloc(64, SNIC_STORE_ALIGN);
+    (void)state;
+    store_cluster_options(c, 0, &r, &good);
+    assert_null(snic_store_opts_wrong(&good));
+    size_t size = snic_store_memsize(&good);
+    assert_true(size > snic_replica_memsize(&r));
+#define BAD(field, value)                                                                          \
+    do {                                                                                           \
+        o = good;                                                                                  \
+        o.field = (value);                                                                         \
+        support_names(snic_store_opts_wrong(&o), #field);                                          \
+        assert_int_equal(snic_store_memsize(&o), 0);                                               \
+        assert_int_equal(snic_store_init(&s, none, 64, &o), SNIC_EINVAL);                          \
+    } while (0)
+    BAD(opts_size, 3);
+    BAD(flags, 1);
+    BAD(replica, NULL);
+    BAD(value_max, SNIC_STORE_VALUE_MAX + 1);
+    BAD(sessions_max, SNIC_STORE_SESSIONS_MAX + 1);
+    BAD(session_window_ns, (UINT64_C(1) << 60) + 1);
+    BAD(tries_max, (1u << 20) + 1);
+    BAD(changes_max, 3);
+    BAD(changes_max, 1u << 25);
+    BAD(changes_bytes, good.value_max - 1);
+    BAD(changes_bytes, (UINT64_C(1) << 36) + 1);
+    BAD(ops_max, (1u << 20) + 1);
+    BAD(pad, 1);
+#undef BAD
+    r.keys_max = 0; /* one of the replica's */
+    support_names(snic_store_opts_wrong(&good), "keys_max");
+    r.keys_max = 16;
+    assert_int_equal(snic_store_init(&s, none, 64, &good), SNIC_ENOSPC);
+    assert_null(s);
+    support_guard_free(none);
+    done(c);
+}
+
+/* What cannot be executed is refused at submit, and nothing is borrowed. */
+static void test_store_operations_refused(void **state)
+{
+    struct store_cluster *c = fresh();
+    static unsigned char big[SNIC_STORE_KEY_MAX + 1];
+    static unsigned char value[STORE_VALUE + 1];
+    struct store_act *a = &c->got;
+    (void)state;
+#define REFUSED(error, ...)                                                                        \
+    do {                                                                                           \
+        memset(&a->op, 0, sizeof(a->op));                                                          \
+        a->op = (struct snic_store_op){.key = "k", .key_size = 1, __VA_ARGS__};                    \
+        assert_int_equal(store_begin(c, 0, a), error);                                             \
+    } while (0)
+    REFUSED(SNIC_EINVAL, .kind = 0);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_SYNC + 1);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_GET, .flags = SNIC_STORE_OLD);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_PUT, .flags = SNIC_STORE_EXACT);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_PUT, .flags = 1u << 9);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_PUT, .condition = SNIC_STORE_IF_VERSION + 1);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_GET, .condition = SNIC_STORE_IF_PRESENT);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_GET, .client = 1, .sequence = 1);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_PUT, .client = 1);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_PUT, .size = 1);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_PUT, .durability = SNIC_STORE_DURABILITIES);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_PUT, .copies_min = 65536 + 1);
+    REFUSED(SNIC_EINVAL, .kind = SNIC_STORE_MODIFY);
+#undef REFUSED
+    assert_int_equal(store_get(c, 0, big, sizeof(big)), SNIC_EMSGSIZE);
+    assert_int_equal(store_get(c, 0, NULL, 1), SNIC_EINVAL);
+    assert_int_equal(store_put(c, 0, "k", 1, value, sizeof(value)), SNIC_EMSGSIZE);
+    assert_int_equal(store_put(c, 0, "k", 1, value, sizeof(value) - 1), 0);
+    assert_int_equal(store_get(c, 1, "k", 1), 0);
+    assert_int_equal(c->got.size, sizeof(value) - 1);
+    done(c);
+}
+
+static int put_if(struct store_cluster *c, uint32_t node, const char *value, uint32_t condition,
+                  uint64_t version)
+{
+    struct store_act *a = &c->got;
+    memset(&a->op, 0, sizeof(a->op));
+    a->op.kind = SNIC_STORE_PUT;
+    a->op.key = "key";
+    a->op.key_size = 3;
+    a->op.data = value;
+    a->op.size = (uint32_t)strlen(value);
+    a->op.condition = condition;
+    a->op.version = version;
+    return store_act(c, node, a);
+}
+
+/* A condition that holds writes once; one that does not writes nothing and returns the value. */
+static void test_store_conditions_decide(void **state)
+{
+    struct store_cluster *c = fresh();
+    (void)state;
+    assert_int_equal(put_if(c, 0, "a", SNIC_STORE_IF_PRESENT, 0), SNIC_ECANCELED);
+    assert_int_equal(c->got.op.version, 0);
+    assert_int_equal(put_if(c, 1, "b", SNIC_STORE_IF_ABSENT, 0), 0);
+    uint64_t version = c->got.op.version;
+    assert_int_equal(put_if(c, 2, "c", SNIC_STORE_IF_ABSENT, 0), SNIC_ECANCELED);
+    assert_int_equal(c->got.op.version, version);
+    assert_int_equal(c->got.size, 1);
+    assert_int_equal(c->got.data[0], 'b');
+    assert_int_equal(put_if(c, 0, "d", SNIC_STORE_IF_VERSION, version + 16), SNIC_ECANCELED);
+    assert_int_equal(put_if(c, 0, "d", SNIC_STORE_IF_VERSION, version), 0);
+    assert_int_equal(put_if(c, 1, "e", SNIC_STORE_IF_VERSION, version), SNIC_ECANCELED);
+    assert_int_equal(put_if(c, 1, "e", SNIC_STORE_IF_VERSION, 0), SNIC_ECANCELED);
+    assert_int_equal(put_if(c, 2, "f", SNIC_STORE_IF_PRESENT, 0), 0);
+    assert_int_equal(store_get(c, 0, "key", 3), 0);
+    assert_int_equal(c->got.data[0], 'f');
+    assert_int_equal(store_delete(c, 1, "key", 3), 0);
+    assert_int_equal(put_if(c, 2, "g", SNIC_STORE_IF_VERSION, 0), 0);
+    done(c);
+}
+
+/* Adds one to a number of 8 bytes. */
+static int increment(void *ctx, struct snic_store_change *ch)
+{
+    uint64_t n = 0;
+    (void)ctx;
+    if (ch->old_size == 8)
+        n = snic_get_le64(ch->old);
+    snic_put_le64(ch->out, n + 1);
+    ch->out_size = 8;
+    ch->answer = n + 1;
+    return SNIC_STORE_CHANGE_PUT;
+}
+
+static void prepare_increment(struct store_act *a, uint64_t client, uint64_t sequence)
+{
+    memset(&a->op, 0, sizeof(a->op));
+    a->op.kind = SNIC_STORE_MODIFY;
+    a->op.key = "count";
+    a->op.key_size = 5;
+    a->op.modify = increment;
+    a->op.client = client;
+    a->op.sequence = sequence;
+}
+
+/* Increments at all nodes at once: each counts once, whatever order they take. */
+static void test_store_modify_concurrent_increments_all_count(void **state)
+{
+    enum { MANY = 12 };
+    struct store_cluster *c = fresh();
+    struct store_act *acts = test_calloc(MANY * 3, sizeof(*acts));
+    uint64_t sum = 0;
+    (void)state;
+    for (uint32_t i = 0; i < MANY * 3; i++) {
+        prepare_increment(&acts[i], 0, 0);
+        assert_int_equal(store_begin(c, i % 3, &acts[i]), 0);
+    }
+    store_cluster_run(c, 2000 * (uint64_t)STORE_MS);
+    for (uint32_t i = 0; i < MANY * 3; i++) {
+        assert_false(acts[i].pending);
+        assert_int_equal(acts[i].op.result, 0);
+        sum += acts[i].op.answer;
+    }
+    assert_int_equal(sum, MANY * 3 * (MANY * 3 + 1) / 2); /* each number once */
+    assert_int_equal(store_get(c, 2, "count", 5), 0);
+    assert_int_equal(snic_get_le64(c->got.data), MANY * 3);
+    assert_int_equal(snic_store_check(c->node[0].s), 0);
+    test_free(acts);
+    done(c);
+}
+
+/* The same (client, sequence) at every node: executed once, and each time with that answer. */
+static void test_store_session_repeated_executes_once(void **state)
+{
+    struct store_cluster *c = fresh();
+    struct store_act *a = &c->got;
+    (void)state;
+    prepare_increment(a, 7, 1);
+    assert_int_equal(store_act(c, 0, a), 0);
+    assert_int_equal(a->op.answer, 1);
+    assert_int_equal(a->op.out, 0);
+    for (uint32_t n = 0; n < 3; n++) {
+        prepare_increment(a, 7, 1);
+        assert_int_equal(store_act(c, n, a), 0);
+        assert_int_equal(a->op.answer, 1);
+        assert_int_equal(a->op.out, SNIC_STORE_REPEATED);
+    }
+    prepare_increment(a, 7, 2);
+    assert_int_equal(store_act(c, 1, a), 0);
+    assert_int_equal(a->op.answer, 2);
+    prepare_increment(a, 7, 1); /* older than what the list has */
+    assert_int_equal(store_act(c, 1, a), SNIC_EUNKNOWN);
+    assert_int_equal(a->op.out, SNIC_STORE_NOT_TRIED);
+    assert_int_equal(store_put(c, 2, "count", 5, "\1\0\0\0\0\0\0\0", 8), 0);
+    prepare_increment(a, 7, 2); /* a plain write keeps the list */
+    assert_int_equal(store_act(c, 0, a), 0);
+    assert_int_equal(a->op.answer, 2);
+    assert_int_equal(a->op.out, SNIC_STORE_REPEATED);
+    assert_int_equal(store_delete(c, 1, "count", 5), 0);
+    assert_int_equal(store_get(c, 2, "count", 5), SNIC_ENOENT);
+    prepare_increment(a, 7, 2); /* and so does a deletion */
+    assert_int_equal(store_act(c, 2, a), 0);
+    assert_int_equal(a->op.out, SNIC_STORE_REPEATED);
+    prepare_increment(a, 7, 3);
+    assert_int_equal(store_act(c, 2, a), 0);
+    assert_int_equal(a->op.answer, 1);
+    done(c);
+}
+
+/* More clients than the list has: the first one's retry is unknown, never executed again; a new
+ * operation with what a read gave is. */
+static void test_store_session_beyond_bound_unknown(void **state)
+{
+    struct store_cluster *c = fresh();
+    struct store_act *a = &c->got;
+    (void)state;
+    for (uint64_t client = 1; client <= 9; client++) {
+        prepare_increment(a, client, 1);
+        assert_int_equal(store_act(c, (uint32_t)client % 3, a), 0);
+    }
+    prepare_increment(a, 1, 1);
+    assert_int_equal(store_act(c, 0, a), SNIC_EUNKNOWN);
+    assert_int_equal(a->op.out, SNIC_STORE_NOT_TRIED);
+    uint64_t seen = a->op.seen;
+    prepare_increment(a, 2, 1); /* the oldest that is left */
+    assert_int_equal(store_act(c, 0, a), 0);
+    assert_int_equal(a->op.out, SNIC_STORE_REPEATED);
+    prepare_increment(a, 1, 2);
+    a->op.seen = seen;
+    assert_int_equal(store_act(c, 0, a), 0);
+    assert_int_equal(a->op.answer, 10);
+    prepare_increment(a, 99, 1);
+    a->op.age_ns = UINT64_MAX;
+    assert_int_equal(store_act(c, 0, a), SNIC_EUNKNOWN);
+    assert_int_equal(a->op.out, SNIC_STORE_NOT_TRIED);
+    assert_int_equal(store_get(c, 1, "count", 5), 0);
+    assert_int_equal(snic_get_le64(c->got.data), 10);
+    done(c);
+}
+
+/* ops_max read-modify-writes at a time, one more is refused; they drain. tries_max ends one that
+ * others always come before. */
+static void test_store_changes_bounded(void **state)
+{
+    struct store_cluster_opts o = {.seed = support_seed(), .ops_max = 4, .tries_max = 1};
+    struct store_cluster *c = store_cluster_new(&o);
+    struct store_act *acts = test_calloc(15, sizeof(*acts));
+    uint32_t gave_up = 0;
+    (void)state;
+    for (uint32_t n = 0; n < 3; n++)
+        store_cluster_up(c, n, 1);
+    assert_true(store_cluster_settle(c));
+    for (uint32_t round = 0; round < 20; round++) {
+        for (uint32_t i = 0; i < 15; i++) {
+            prepare_increment(&acts[i], 0, 0);
+            assert_int_equal(store_begin(c, i % 3, &acts[i]), i < 12 ? 0 : SNIC_EAGAIN);
+        }
+        store_cluster_run(c, 1000 * (uint64_t)STORE_MS);
+        for (uint32_t i = 0; i < 12; i++) {
+            assert_false(acts[i].pending);
+            assert_true(acts[i].op.result == 0 || acts[i].op.result == SNIC_EAGAIN);
+            gave_up += acts[i].op.result == SNIC_EAGAIN;
+        }
+    }
+    assert_true(gave_up > 0);
+    assert_int_equal(store_get(c, 0, "count", 5), 0);
+    assert_int_equal(snic_get_le64(c->got.data), 240 - gave_up); /* and nothing was written */
+    test_free(acts);
+    done(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_store_options_checked),
+        cmocka_unit_test(test_store_operations_refused),
         cmocka_unit_test(test_store_put_get_delete_at_any_node),
+        cmocka_unit_test(test_store_conditions_decide),
+        cmocka_unit_test(test_store_modify_concurrent_increments_all_count),
+        cmocka_unit_test(test_store_session_repeated_executes_once),
+        cmocka_unit_test(test_store_session_beyond_bound_unknown),
+        cmocka_unit_test(test_store_changes_bounded),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
