@@ -17,11 +17,19 @@
  *      loop, and no entry in the ring; one of state `queued` has exactly one.
  *   F4 -EINTR and -EAGAIN are the kernel's business: the request is sent again.
  *   F5 A slot of a file in memory has an entry in the ring only for what may take long.
+ *   F6 A WRITE with FUA of a handle that needs it has two entries, one after the other: the write,
+ *      then a flush; `written` is set between the two.
  *
  * A file of tmpfs or ramfs is memory: a small transfer takes as long as its copy, and a flush
  * nothing. The ring would hand each to a worker thread, because such files cannot report that they
  * would block, and to wake that costs several times the copy. So the slot's message makes the
  * system call itself. The file's memory may be swapped out, but so may the process's own.
+ *
+ * FUA is RWF_DSYNC where a write carries its sync: the device has FUA or no volatile cache, or the
+ * write goes through the page cache, in a worker thread. Else the kernel ends a direct write with
+ * RWF_DSYNC by a flush from a work item bound to the processor of the interrupt, which waits for a
+ * time slice (3 ms were measured) if that processor is busy: then the flush is a request of its own
+ * (F6), which a worker thread takes on any processor.
  *
  * FLUSH is fdatasync: sync_file_range() does not reach the device's cache. ZERO
  * and DISCARD are fallocate, which the kernel runs in its own worker, for block
@@ -69,6 +77,7 @@ struct io_file_slot {
     struct io_file_slot *next_free;
     enum io_file_state state;
     int32_t refusal;   /* REFUSED: the result */
+    int32_t written;   /* F6: bytes; 0: the write is not done, or needs no flush */
     uint8_t cancelled; /* asked for while it was waiting */
 };
 
@@ -82,6 +91,7 @@ struct io_file {
     uint8_t closing;
     uint8_t locked;
     uint8_t memory; /* F5 */
+    uint8_t flush;  /* F6 */
     struct io_file_slot slots[];
 };
 
@@ -91,18 +101,28 @@ SNIC_STATIC_ASSERT(offsetof(struct snic_iov, size) == offsetof(struct iovec, iov
 
 /* ---- Completion ---- */
 
+static void io_file_send(struct io_file_slot *slot);
+
 static void io_file_finish(struct io_file_slot *slot, int64_t result, int32_t os_error)
 {
     struct io_file *f = slot->file;
     struct snic_io_req *req = slot->req;
     SNIC_ASSERT(slot->state != IO_FILE_FREE && f->in_flight > 0); /* F1 */
     slot->state = IO_FILE_FREE;
+    slot->written = 0;
     slot->req = NULL;
     slot->next_free = f->free;
     f->free = slot;
     f->in_flight--;
     snic_io_room_freed(&f->room);
     io_req_finish(&f->io, req, result, os_error);
+}
+
+/** F6: 1 if the write of this slot has to be followed by a flush. */
+static int io_file_flushes(const struct io_file_slot *slot)
+{
+    return slot->file->flush && slot->req->op == SNIC_IO_WRITE &&
+           (slot->req->flags & SNIC_IO_FUA) != 0;
 }
 
 /** The kernel's answer: bytes, 0, or -errno. */
@@ -115,6 +135,15 @@ static void io_file_answer(struct io_file_slot *slot, int64_t res)
     }
     if (res < 0) {
         io_file_finish(slot, snic_error_from_os((int)res), (int32_t)-res);
+        return;
+    }
+    if (slot->written > 0) {
+        io_file_finish(slot, slot->written, 0);
+        return;
+    }
+    if (res > 0 && io_file_flushes(slot)) {
+        slot->written = (int32_t)res;
+        io_file_send(slot);
         return;
     }
     int moves = slot->req->op == SNIC_IO_READ || slot->req->op == SNIC_IO_WRITE;
@@ -154,7 +183,7 @@ static void io_file_prep_transfer(const struct io_file *f, struct io_uring_sqe *
     } else {
         io_uring_prep_read(sqe, f->fd, one->base, (unsigned)one->size, req->offset);
     }
-    if ((req->flags & SNIC_IO_FUA) != 0)
+    if ((req->flags & SNIC_IO_FUA) != 0 && !f->flush)
         sqe->rw_flags = RWF_DSYNC;
 }
 
@@ -169,7 +198,7 @@ static void io_file_send(struct io_file_slot *slot)
         snic_loop_defer(f->io.loop, &slot->msg);
         return;
     }
-    switch (req->op) {
+    switch (slot->written > 0 ? SNIC_IO_FLUSH : req->op) {
     case SNIC_IO_FLUSH:
         io_uring_prep_fsync(sqe, f->fd, IORING_FSYNC_DATASYNC);
         break;
@@ -317,14 +346,14 @@ static const struct snic_io_ops io_file_ops = {
 
 /* ---- Open ---- */
 
-/** A number from /sys about the block device, 0 when there is none. */
-static uint64_t io_file_queue_limit(dev_t dev, const char *name)
+/** A line from /sys about the block device, "" when there is none. */
+static void io_file_queue_text(dev_t dev, const char *name, char *text, size_t size)
 {
     static const char *const forms[] = {"/sys/dev/block/%u:%u/queue/%s",
                                         "/sys/dev/block/%u:%u/../queue/%s"};
+    text[0] = 0;
     for (size_t i = 0; i < SNIC_COUNTOF(forms); i++) {
         char path[128];
-        char text[32] = {0};
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         (void)snprintf(path, sizeof(path), forms[i], major(dev), minor(dev), name);
@@ -332,12 +361,28 @@ static uint64_t io_file_queue_limit(dev_t dev, const char *name)
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
             continue;
-        ssize_t got = read(fd, text, sizeof(text) - 1);
+        ssize_t got = read(fd, text, size - 1);
         (void)close(fd);
+        text[got > 0 ? got : 0] = 0;
         if (got > 0)
-            return strtoull(text, NULL, 10);
+            return;
     }
-    return 0;
+}
+
+/** The same as a number, 0 when there is none. */
+static uint64_t io_file_queue_limit(dev_t dev, const char *name)
+{
+    char text[32];
+    io_file_queue_text(dev, name, text, sizeof(text));
+    return strtoull(text, NULL, 10);
+}
+
+/** F6: 1 if a direct write has to be followed by a flush; also where this is unknown. */
+static int io_file_needs_flush(dev_t dev)
+{
+    char text[32];
+    io_file_queue_text(dev, "write_cache", text, sizeof(text));
+    return io_file_queue_limit(dev, "fua") == 0 && strncmp(text, "write through", 13) != 0;
 }
 
 static int io_file_geometry_blockdev(struct io_file *f, const struct stat *st)
@@ -528,11 +573,14 @@ static int io_file_attach(struct io_file *f, const struct snic_io_uring_opts *o,
     struct statfs fs;
     f->memory = S_ISREG(st.st_mode) && fstatfs(f->fd, &fs) == 0 &&
                 (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+    f->flush =
+        direct && !f->memory && io_file_needs_flush(S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev);
     int r = io_file_geometry(f, &st, o->flags, direct);
     if (r != 0 && direct && (o->flags & SNIC_IO_OPEN_DIRECT) == 0) {
         int mode = fcntl(f->fd, F_GETFL);
         if (mode < 0 || fcntl(f->fd, F_SETFL, mode & ~O_DIRECT) != 0)
             return -errno;
+        f->flush = 0;
         r = io_file_geometry(f, &st, o->flags, 0);
     }
     return r;
