@@ -177,7 +177,9 @@ enum {
      * it is. See the spec's "Why FAST is sound". */
     SNIC_DDP_PAPER = 1 << 0,
     /** Figure 3 in program order: VAL_C of Strict waits for the coordinator's own persist (H11). */
-    SNIC_DDP_VALC_AFTER_PERSIST = 1 << 1
+    SNIC_DDP_VALC_AFTER_PERSIST = 1 << 1,
+    /** CHANGED is emitted. */
+    SNIC_DDP_CHANGES = 1 << 2
 };
 
 struct snic_ddp_opts {
@@ -345,11 +347,23 @@ enum snic_ddp_action_type {
                               waits. Emitted when that changes; 0: no node any more. A donor is slow
                               when it sends nothing new, a peer of a restart when it sends nothing
                               at all */
-    SNIC_DDP_FORGET      /**< key, ts: a deleted key is gone on all nodes; the log may drop all it
+    SNIC_DDP_FORGET,     /**< key, ts: a deleted key is gone on all nodes; the log may drop all it
                               has of the key up to ts, the tombstone last */
+    SNIC_DDP_CHANGED /**< with SNIC_DDP_CHANGES: key, ts, value, length; id: the record's number,
+                          which it keeps until it is removed. Emitted when the record has a new
+                          value, before the old one's RELEASE, and again when that becomes
+                          readable, if it is locked at first. flags: LOCKED it is not readable
+                          yet; TOMBSTONE; CAS with LOCKED: one that is not decided; see
+                          SNIC_DDP_REMOVED and SNIC_DDP_IDLE. The order of a key's changes is
+                          that of their timestamps */
 };
 
-enum { SNIC_DDP_BACKGROUND = 1 << 8 };
+enum {
+    SNIC_DDP_BACKGROUND = 1 << 8, /**< APPEND */
+    SNIC_DDP_REMOVED = 1 << 9,    /**< CHANGED: there is no record any more */
+    SNIC_DDP_IDLE = 1 << 10 /**< CHANGED: at a node that serves no reads (FULL, and READY if it
+                                 was a restart), where nothing is readable */
+};
 
 /**
  * Results of DONE: 0 (value and ts of a read; ts of a write), SNIC_ENOENT (a read found nothing),
@@ -377,6 +391,8 @@ struct snic_ddp_action {
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_ddp_opts_wrong(const struct snic_ddp_opts *opts) SNIC_NONNULL(1);
+/** Records that there is room for: their numbers are below; 0 when an option is wrong. [any] */
+SNIC_API uint32_t snic_ddp_records(const struct snic_ddp_opts *opts);
 /** Bytes of memory; 0 when an option is wrong (snic_ddp_opts_wrong). [any] */
 SNIC_API size_t snic_ddp_memsize(const struct snic_ddp_opts *opts);
 /**

@@ -114,6 +114,19 @@ struct snic_replica_trace {
     uint32_t pad;
 };
 
+/** A record of the node's own table was changed. */
+struct snic_replica_change {
+    struct snic_ddp_key key;
+    uint64_t ts;
+    uint64_t value;   /**< handle, 0: none. May be held                                           */
+    const void *data; /**< of value; NULL: a deletion                                             */
+    uint32_t size;
+    uint32_t record; /**< number of the record, below snic_replica_records()                      */
+    uint32_t flags;  /**< of SNIC_DDP_CHANGED; or SNIC_REPLICA_CHANGE_RESET: all records are gone */
+    uint32_t pad;
+};
+enum { SNIC_REPLICA_CHANGE_RESET = 1 << 16 };
+
 /** Zero it, set what has no default. */
 struct snic_replica_opts {
     uint32_t opts_size;
@@ -180,6 +193,10 @@ struct snic_replica_opts {
     void *gcm;    /**< sec: a key of AES-128-GCM of this node's own, which it rekeys          */
     /** sec: random bytes that no other start of any node has. */
     unsigned char random[32];
+    /** A record has a new value, or one that became readable (ddp.h, CHANGED). In the middle of a
+     * step: only snic_replica_hold() and drop() may be called in it. May be NULL. */
+    void (*changed)(void *ctx, const struct snic_replica_change *change);
+    void *changed_ctx; /**< of changed                                                            */
 };
 
 /* ---- Operations ---- */
@@ -235,6 +252,8 @@ struct snic_replica_op {
  * are named without it. [any]
  */
 SNIC_API const char *snic_replica_opts_wrong(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
+/** Records that there is room for (snic_ddp_records). 0 when an option is wrong. [any] */
+SNIC_API uint32_t snic_replica_records(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
 /** Bytes of memory; 0 when an option is wrong (snic_replica_opts_wrong). [any] */
 SNIC_API size_t snic_replica_memsize(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
 /**

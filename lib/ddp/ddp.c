@@ -15,7 +15,8 @@
 /* The options of @p from with their defaults, and what is wrong with them; NULL: nothing. */
 static const char *ddp_options_wrong(struct snic_ddp_opts *o, const struct snic_ddp_opts *from)
 {
-    const uint32_t flags = (uint32_t)SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST;
+    const uint32_t flags =
+        (uint32_t)SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST | SNIC_DDP_CHANGES;
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
         return "opts_size: not the struct's, or an unknown option is set";
@@ -58,6 +59,15 @@ static void ddp_layout_timers(struct snic_ddp *d)
     ddp_timers_span(ts, &ddp_scope_at(d, 0)->timer, sizeof(struct ddp_scope), d->scopes.max);
     ddp_timers_span(ts, d->node_timers, sizeof(struct ddp_timer), DDP_T_NODE);
     ddp_timers_span(ts, &ddp_rec_at(d, 0)->timer, sizeof(struct ddp_rec), d->recs.max);
+}
+
+uint32_t snic_ddp_records(const struct snic_ddp_opts *opts)
+{
+    struct snic_ddp_opts o;
+    if (ddp_options_wrong(&o, opts) != NULL)
+        return 0;
+    const struct ddp_sizes s = SNIC_DDP__SIZES(&o);
+    return ddp_sizes_recs(&s);
 }
 
 size_t snic_ddp_memsize(const struct snic_ddp_opts *opts)

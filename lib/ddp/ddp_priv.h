@@ -312,6 +312,8 @@ void ddp_release(struct snic_ddp *d, uint64_t value);
 void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_rec *r);
 struct snic_ddp_action *ddp_done_all(struct snic_ddp *d, uint64_t token, uint32_t copies_min);
 void ddp_flush(struct snic_ddp *d, uint32_t id);
+void ddp_changed(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint64_t value,
+                 uint32_t length, uint32_t flags);
 
 /* model.c */
 void ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out);

@@ -61,3 +61,22 @@ void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_r
     a->msg.value = r->value;
     a->msg.length = r->length;
 }
+
+/*
+ * A record's value is new or became readable, or (SNIC_DDP_REMOVED) the record will be removed.
+ * @p flags: the action's, TOMBSTONE included.
+ */
+void ddp_changed(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint64_t value,
+                 uint32_t length, uint32_t flags)
+{
+    if ((d->o.flags & SNIC_DDP_CHANGES) == 0)
+        return;
+    struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_CHANGED);
+    int gone = (flags & SNIC_DDP_MSG_TOMBSTONE) != 0;
+    a->id = ddp_rec_number(d, r);
+    a->flags = flags | (d->serves ? 0 : (uint32_t)SNIC_DDP_IDLE);
+    a->msg.key = r->key;
+    a->msg.ts = ts;
+    a->msg.value = gone ? 0 : value;
+    a->msg.length = gone ? 0 : length;
+}

@@ -129,7 +129,9 @@ static void ddp_supersede(struct snic_ddp *d, struct ddp_rec *r, uint32_t cas)
  */
 void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct snic_ddp_msg *m)
 {
+    const uint32_t shown = SNIC_DDP_MSG_LOCKED | SNIC_DDP_MSG_TOMBSTONE | SNIC_DDP_MSG_CAS;
     SNIC_ASSERT(ts > r->vts); /* I2 */
+    ddp_changed(d, r, ts, m->value, m->length, m->flags & shown);
     ddp_supersede(d, r, m->flags & SNIC_DDP_MSG_CAS);
     r->vts = ts;
     r->rd = (m->flags & SNIC_DDP_MSG_LOCKED) != 0 ? ts : 0;

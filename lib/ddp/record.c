@@ -32,6 +32,8 @@ void ddp_remove(struct snic_ddp *d, struct ddp_rec *r)
     uint32_t n = ddp_rec_number(d, r);
     SNIC_ASSERT(r->writes == SNIC_DDP__NIL && r->waits == SNIC_DDP__NIL);
     SNIC_ASSERT(r->reads.first == SNIC_DDP__NIL && (r->flags & DDP_R_DIRTY) == 0);
+    if (r->vts != 0)
+        ddp_changed(d, r, r->vts, 0, 0, SNIC_DDP_MSG_TOMBSTONE | SNIC_DDP_REMOVED);
     ddp_timer_stop(d, ddp_timer_of_rec(d, r));
     ddp_index_remove(&d->index, r->hash, n);
     if ((r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0)
@@ -67,6 +69,7 @@ void ddp_unlock(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts)
     if (r->rd != ts)
         return;
     r->rd = 0;
+    ddp_changed(d, r, ts, r->value, r->length, r->flags & SNIC_DDP_MSG_TOMBSTONE);
     ddp_dirty(d, r);
 }
 

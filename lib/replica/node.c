@@ -70,6 +70,17 @@ static void replica_trace(struct snic_replica *r, struct snic_replica_trace *t)
 
 /* ---- The data path ---- */
 
+static void replica_changed(struct snic_replica *r, const struct snic_ddp_action *a)
+{
+    struct snic_replica_change c = {.key = a->msg.key, .ts = a->msg.ts, .record = a->id};
+    c.flags = a->flags;
+    if ((a->flags & SNIC_DDP_MSG_TOMBSTONE) == 0) {
+        c.value = a->msg.value;
+        c.data = replica_value_at(&r->values, c.value, &c.size);
+    }
+    r->o.changed(r->o.changed_ctx, &c);
+}
+
 static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
 {
     switch (a->type) {
@@ -103,6 +114,9 @@ static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
         break;
     case SNIC_DDP_READY:
         r->restarts = 0;
+        break;
+    case SNIC_DDP_CHANGED:
+        replica_changed(r, a);
         break;
     default:
         break;
@@ -145,6 +159,10 @@ void replica_forget_all(struct snic_replica *r)
     r->due.slow_mask = 0;
     r->restarts = 0;
     r->engine++; /* N3 */
+    if (r->o.changed != NULL) {
+        struct snic_replica_change c = {.flags = SNIC_REPLICA_CHANGE_RESET};
+        r->o.changed(r->o.changed_ctx, &c);
+    }
 }
 
 /* The same, after the old engine has answered what it had begun. */

@@ -23,7 +23,7 @@ static void replica_opts_engines(const struct snic_replica_opts *o, struct snic_
     memset(d, 0, sizeof(*d));
     d->opts_size = sizeof(*d);
     d->model = o->model;
-    d->flags = o->ddp_flags;
+    d->flags = o->ddp_flags | (o->changed != NULL ? (uint32_t)SNIC_DDP_CHANGES : 0);
     d->node = o->node;
     d->keys_max = o->keys_max;
     d->writes_max = o->writes_max;
@@ -50,7 +50,7 @@ static const char *replica_parts_wrong(const struct snic_replica_opts *o)
     struct snic_ddp_opts d;
     struct snic_member_opts m;
     replica_opts_engines(o, &d, &m);
-    if ((d.flags & ~(uint32_t)(SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST)) != 0)
+    if ((o->ddp_flags & ~(uint32_t)(SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST)) != 0)
         return "ddp_flags: an unknown one is set";
     const char *wrong = snic_ddp_opts_wrong(&d);
     if (wrong != NULL)
@@ -179,6 +179,17 @@ const char *snic_replica_opts_wrong(const struct snic_replica_opts *opts)
 {
     struct snic_replica_opts o;
     return replica_options(&o, opts);
+}
+
+uint32_t snic_replica_records(const struct snic_replica_opts *opts)
+{
+    struct snic_replica_opts o;
+    struct snic_ddp_opts d;
+    struct snic_member_opts m;
+    if (replica_options(&o, opts) != NULL)
+        return 0;
+    replica_opts_engines(&o, &d, &m);
+    return snic_ddp_records(&d);
 }
 
 size_t snic_replica_memsize(const struct snic_replica_opts *opts)

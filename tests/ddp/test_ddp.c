@@ -22,7 +22,7 @@ static void test_ddp_init_options_checked(void **state)
         bad[i] = good;
     bad[0].model = 0;
     bad[1].model = 6;
-    bad[2].flags = 4;
+    bad[2].flags = 8;
     bad[3].node = SNIC_DDP_NODES_MAX;
     bad[4].keys_max = 0;
     bad[5].writes_max = 1;

@@ -97,7 +97,7 @@ static void test_ddp_options_and_memory_bounds(void **state)
     BAD(model, SNIC_DDP_SCOPE + 1);
     BAD(node, SNIC_DDP_NODES_MAX);
     BAD(others_max, SNIC_DDP_NODES_MAX);
-    BAD(flags, 4);
+    BAD(flags, 8);
     BAD(opts_size, 3);
 #undef BAD
     o = one_opts(SNIC_DDP_SYNCH, 0);

@@ -231,6 +231,7 @@ static void world_carry_out(struct world *w, uint32_t node, const struct snic_dd
         break;
     case SNIC_DDP_READY:
     case SNIC_DDP_NEED_EPOCH:
+    case SNIC_DDP_CHANGED:
         break;
     default:
         fail_msg("action %u", a->type);

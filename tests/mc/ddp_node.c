@@ -32,7 +32,7 @@ struct snic_ddp_opts dn_engine_opts(const struct dn_opts *o, uint32_t id)
     memset(&e, 0, sizeof(e));
     e.opts_size = sizeof(e);
     e.model = o->model;
-    e.flags = o->flags;
+    e.flags = o->flags | SNIC_DDP_CHANGES;
     e.node = id;
     e.keys_max = o->keys;
     e.others_max = o->nodes - 1;
@@ -326,11 +326,59 @@ static uint64_t dn_value_of(const struct snic_ddp_event *ev)
                : 0;
 }
 
+/* ---- What CHANGED shows ---- */
+
+struct dn_shown {
+    uint64_t ts; /* 0: no record */
+    uint64_t value;
+    uint32_t number;
+    uint32_t locked;
+};
+
+static void dn_show_table(const struct snic_ddp *d, struct dn_shown *of)
+{
+    struct snic_ddp_entry e;
+    uint64_t cursor = 0;
+
+    memset(of, 0, DN_KEYS * sizeof(*of));
+    while (snic_ddp_next(d, &cursor, &e) == 0) {
+        struct dn_shown *k = &of[e.key.w[0]];
+        k->ts = e.ts;
+        k->value = (e.flags & SNIC_DDP_MSG_TOMBSTONE) != 0 ? 0 : e.value;
+        k->number = (uint32_t)cursor - 1;
+        k->locked = (e.flags & SNIC_DDP_MSG_LOCKED) != 0;
+    }
+}
+
+/* Each new value is shown once, and once when it becomes readable: 0 if this one may not be. */
+static int dn_show_change(struct dn_shown *of, const struct snic_ddp_action *a)
+{
+    struct dn_shown *k = &of[a->msg.key.w[0]];
+    int locked = (a->flags & SNIC_DDP_MSG_LOCKED) != 0;
+
+    if (k->ts != 0 && k->number != a->id)
+        return 0;
+    if ((a->flags & SNIC_DDP_REMOVED) != 0) {
+        int same = k->ts == a->msg.ts;
+        memset(k, 0, sizeof(*k));
+        return same;
+    }
+    if (a->msg.ts < k->ts || (a->msg.ts == k->ts && (locked || !k->locked)))
+        return 0;
+    k->ts = a->msg.ts;
+    k->value = a->msg.value;
+    k->number = a->id;
+    k->locked = (uint32_t)locked;
+    return 1;
+}
+
 static void dn_engine_step(struct dn_work *w, const struct snic_ddp_event *ev)
 {
     int owed[DN_HANDLES] = {0}, held[DN_HANDLES] = {0};
+    struct dn_shown shown[DN_KEYS], table[DN_KEYS];
     struct snic_ddp_action a;
 
+    dn_show_table(dn_engine(w->n), shown);
     dn_handles(dn_engine(w->n), owed);
     w->r->status = snic_ddp_step(dn_engine(w->n), 0, ev);
     if (w->r->status == 0)
@@ -339,7 +387,12 @@ static void dn_engine_step(struct dn_work *w, const struct snic_ddp_event *ev)
         dn_act(w, &a);
         if (a.type == SNIC_DDP_RELEASE)
             owed[a.msg.value % DN_HANDLES]--;
+        if (a.type == SNIC_DDP_CHANGED && !dn_show_change(shown, &a))
+            dn_bad(w, "CHANGED of what did not change");
     }
+    dn_show_table(dn_engine(w->n), table);
+    if (memcmp(table, shown, sizeof(table)) != 0)
+        dn_bad(w, "a change without CHANGED");
     dn_handles(dn_engine(w->n), held);
     owed[0] = held[0]; /* none */
     if (memcmp(owed, held, sizeof(held)) != 0)
