@@ -260,6 +260,12 @@ LAYERS = {
     "examples/resp": [
         ["resp.c", "glob.c", "settings.c"], ["reply.c", "framing.c"],
     ],
+    "examples/ddp_server": [
+        # messages between loops, state; requests on keys; commands and their table; the rest
+        ["mail.c", "error.c"], ["state.c"], ["request.c"],
+        ["command_key.c", "command_server.c", "command_string.c"], ["commands.c"],
+        ["client.c"], ["shard.c"], ["main.c"],
+    ],
     "examples/kv_server": [
         # formats and tables
         ["record.c", "index.c", "sha1.c", "command_docs_data.c", "tenant.h",

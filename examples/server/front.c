@@ -171,7 +171,7 @@ static int front_listen(struct ex_front *f, struct snic_net_addr *bound)
     int r;
 
     ex_address("listen", f->opts.server->listen, &a);
-    r = snic_net_listen(f->opts.net, &a, 0, front_accept, f, &f->listener);
+    r = snic_net_listen(f->opts.net, &a, f->opts.listen_flags, front_accept, f, &f->listener);
     if (r != 0)
         return r;
     (void)snic_net_listen_addr(f->listener, bound);

@@ -29,8 +29,9 @@ struct ex_front_limits {
 struct ex_front_opts {
     const struct ex_server *server; /**< listen, conns_max (to 65536), timeout_s               */
     struct snic_net *net;
-    int in_order;         /**< replies leave in the order of the requests                      */
-    uint32_t pending_max; /**< power of two: messages of a connection that are not answered    */
+    uint32_t listen_flags; /**< of snic_net_listen()                                            */
+    int in_order;          /**< replies leave in the order of the requests                      */
+    uint32_t pending_max;  /**< power of two: messages of a connection that are not answered    */
     struct ex_front_limits limits;
     /** Names of the limits in the log; where none of them is set, not needed. */
     const char *limit_names[EX_FRONT_LIMITS];

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Errors as replies. Texts without a state of the cluster in them are Redis 7's. */
+#include "node.h"
+
+#include <stdio.h>
+
+void ds_error(struct resp_reply *r, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    resp_put_verror(r, format, ap);
+    va_end(ap);
+}
+
+void ds_format(struct resp_reply *r, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    resp_put_vformat(r, format, ap);
+    va_end(ap);
+}
+
+void ds_put_unknown(struct ds_call *k)
+{
+    char args[160];
+    size_t n = 0;
+
+    args[0] = 0;
+    for (uint32_t i = 1; i < k->argc && n < 128; i++) {
+        uint32_t size = k->argv[i].size < 128 - n ? k->argv[i].size : (uint32_t)(128 - n);
+        int r = snprintf(args + n, sizeof(args) - n, "'%.*s' ", (int)size,
+                         (const char *)k->argv[i].data);
+
+        n += r > 0 ? (size_t)r : 0;
+    }
+    ds_error(k->reply, "ERR unknown command '%.*s', with args beginning with: %s",
+             k->argv[0].size < 128 ? (int)k->argv[0].size : 128, (const char *)k->argv[0].data,
+             args);
+}

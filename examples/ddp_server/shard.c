@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A shard's doors and its replica: opened, watched, closed. */
+#include "node.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SHARD_DGRAM_BYTES (4u << 20) /* that the kernel keeps for the nodes' socket */
+#define SHARD_SENDS 1024u
+#define SHARD_CONNS_MORE 64u /* beside those of clients */
+
+static void shard_notify(void *ctx);
+
+/* ---- Opening ---- */
+
+static void shard_open_net(struct ds_shard *s)
+{
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o),
+                                    .taken_wait_ms = EX_TAKEN_WAIT_MS,
+                                    .sent_ms = UINT32_MAX,
+                                    .send_queue = SHARD_SENDS,
+                                    .dgram_recv_bytes = SHARD_DGRAM_BYTES,
+                                    .dgram_send_bytes = SHARD_DGRAM_BYTES};
+    int r;
+
+    o.conns_max = (uint32_t)s->node->config->server.conns_max + SHARD_CONNS_MORE;
+    r = snic_net_uring_open(&s->net, s->loop, &o);
+    if (r != 0)
+        ex_die("cannot open the network: %s", snic_strerror(r));
+}
+
+static void shard_open_log(struct ds_shard *s)
+{
+    const struct ds_config *c = s->node->config;
+    struct snic_io_uring_opts o = {.opts_size = sizeof(o),
+                                   .flags = SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_LOCK,
+                                   .size = c->log_bytes};
+    char path[4096];
+    int os_error = 0;
+    int r;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/shard-%u.log", c->server.directory, s->index) >=
+        sizeof(path))
+        ex_die("--dir: the path is too long");
+    o.path = path;
+    o.flags |= c->server.buffered ? 0 : SNIC_IO_OPEN_DIRECT;
+    r = ex_io_open(&s->log, s->loop, &o, &os_error);
+    if (r == SNIC_EBUSY)
+        ex_die("cannot open '%s': another process has it locked: is this node running already?",
+               path);
+    if (r == SNIC_ENOTSUP)
+        ex_die("cannot open '%s': its file system has no O_DIRECT: use another for --dir, or "
+               "--buffered",
+               path);
+    if (r == SNIC_ENOSPC)
+        ex_no_room(path, c->log_bytes, "--log-size", os_error);
+    if (r != 0)
+        ex_die("cannot open '%s': %s", path, os_error != 0 ? strerror(os_error) : snic_strerror(r));
+}
+
+/* The number of the shard's cluster: other shards' packets are another's. */
+static uint64_t shard_cluster(const struct ds_shard *s)
+{
+    return s->node->config->cluster + s->index;
+}
+
+static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
+                          struct snic_net_addr addrs[DS_NODES_MAX])
+{
+    const struct ds_config *c = s->node->config;
+
+    memset(o, 0, sizeof(*o));
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        addrs[i] = c->addrs[i];
+        addrs[i].port = (uint16_t)(addrs[i].port + s->index);
+    }
+    o->opts_size = sizeof(*o);
+    o->flags = c->found ? SNIC_REPLICA_FOUND : 0;
+    o->loop = s->loop;
+    o->net = s->net;
+    o->log = s->log;
+    o->addrs = addrs;
+    o->cluster = shard_cluster(s);
+    o->node = (uint32_t)c->node;
+    o->incarnation = (uint32_t)time(NULL);
+    o->configured = (uint16_t)((1u << c->nodes) - 1);
+    o->witness = (uint16_t)(c->witness < c->nodes ? 1u << c->witness : 0);
+    o->model = SNIC_DDP_SYNCH;
+    o->keys_max = (uint32_t)(c->keys_max / s->node->count + 1);
+    o->value_max = (uint32_t)c->value_max + DS_KEY_MAX + 2;
+    o->values_bytes = c->memory / s->node->count;
+    o->sends_max = SHARD_SENDS;
+    o->wal.opts_size = sizeof(o->wal);
+    o->wal.flags = SNIC_WAL_CREATE;
+    o->wal.uuid[0] = shard_cluster(s);
+    o->wal.uuid[1] = c->node;
+    o->notify = shard_notify;
+    o->ctx = s;
+}
+
+static void shard_open_replica(struct ds_shard *s)
+{
+    const struct ds_config *c = s->node->config;
+    struct snic_replica_opts o;
+    struct snic_net_addr addrs[DS_NODES_MAX];
+    char text[64];
+    size_t size;
+    int r;
+
+    shard_options(s, &o, addrs);
+    size = snic_replica_memsize(&o);
+    if (size == 0)
+        ex_die("these options do not fit: %s", snic_replica_opts_wrong(&o));
+    s->memory = aligned_alloc(4096, snic_align_up(size, 4096));
+    if (s->memory == NULL)
+        ex_die("out of memory: %zu bytes are needed: lower --memory or --keys", size);
+    (void)snic_net_addr_format(&addrs[c->node], text, sizeof(text));
+    r = snic_replica_init(&s->replica, s->memory, size, &o);
+    if (r != 0)
+        ex_die("cannot open the port of the nodes, %s (--peers, node %llu%s): %s", text,
+               (unsigned long long)c->node, s->index > 0 ? ", and the shard's number" : "",
+               ex_listen_error(text, r));
+}
+
+static void shard_drain(struct snic_loop_msg *m);
+static void shard_stop(struct snic_loop_msg *m);
+
+void ds_shard_open(struct ds_shard *s)
+{
+    for (uint32_t i = 0; i < DS_HELD_LISTS; i++)
+        snic_link_init(&s->held[i]);
+    snic_link_init(&s->retry);
+    snic_timer_init(&s->retry_timer, ds_request_retry);
+    s->drain.fn = shard_drain;
+    s->stop.fn = shard_stop;
+    s->loop = ex_loop_open((uint32_t)s->node->config->server.spin_us);
+    shard_open_net(s);
+    shard_open_log(s);
+    shard_open_replica(s);
+}
+
+/* ---- State ---- */
+
+/* What ended the replica, in the words of the options. */
+static void shard_failed(const struct ds_shard *s, int failure)
+{
+    const char *why = failure == SNIC_EEXIST     ? "the file is not a log of a shard"
+                      : failure == SNIC_EVERSION ? "the log has another version's format"
+                      : failure == SNIC_EINVAL   ? "the log does not fit the options"
+                                                 : snic_strerror(failure);
+
+    ex_log(EX_ERROR, "shard %u has stopped: log '%s/shard-%u.log': %s", s->index,
+           s->node->config->server.directory, s->index, why);
+}
+
+static void shard_notify(void *ctx)
+{
+    struct ds_shard *s = ctx;
+    struct snic_replica_stats i;
+
+    snic_replica_get_stats(s->replica, &i);
+    if (i.state == SNIC_REPLICA_STOPPED && !s->stopped) {
+        s->stopped = 1;
+        if (i.failure != 0)
+            shard_failed(s, i.failure);
+    }
+    if (s->epoch != i.member.view.epoch || s->served != (int)i.serves) {
+        s->epoch = i.member.view.epoch;
+        s->served = (int)i.serves;
+        ex_log(EX_INFO, "shard %u: epoch %u, full 0x%x, learners 0x%x, this node %s", s->index,
+               i.member.view.epoch, i.member.view.full, i.member.view.learners, ds_state_name(&i));
+    }
+}
+
+/* ---- The end ---- */
+
+static void shard_stop(struct snic_loop_msg *m)
+{
+    struct ds_shard *s = SNIC_CONTAINER(m, struct ds_shard, stop);
+
+    snic_loop_stop(s->loop);
+}
+
+/* No client is left here; when none is anywhere, all loops end. */
+static void shard_drained(void *ctx)
+{
+    struct ds_shard *s = ctx;
+    struct ds_node *n = s->node;
+
+    if (atomic_fetch_sub(&n->undrained, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < n->count; i++)
+        snic_loop_post(n->shards[i].loop, &n->shards[i].stop);
+}
+
+static void shard_drain(struct snic_loop_msg *m)
+{
+    struct ds_shard *s = SNIC_CONTAINER(m, struct ds_shard, drain);
+
+    ex_front_drain(s->front, shard_drained, s);
+}
+
+void ds_shard_close(struct ds_shard *s)
+{
+    snic_replica_stop(s->replica);
+    ex_front_close(s->front);
+    snic_net_shut(s->net);
+    (void)snic_replica_fini(s->replica);
+    snic_io_close(s->log);
+    snic_loop_cancel(s->loop, &s->retry_timer);
+    free(s->memory);
+    free(s->clients);
+    free(s->args);
+    free(s->scratch);
+    resp_reply_free(&s->reply);
+}
