@@ -204,11 +204,11 @@ static const struct judge_op *judge_write_of(struct judge_span s, uint64_t value
 }
 
 /*
- * May that value be what a key holds after a loss? Not if an operation that had to survive shows a
- * write that began after the value's had taken effect.
+ * May that value, which @p read found, be what a key holds after a loss? Not if an operation that
+ * had to survive shows a write that began after the value's had taken effect.
  */
-static const char *judge_returned(struct judge_span s, uint64_t value, uint64_t down,
-                                  uint32_t line[2])
+static const char *judge_returned(struct judge_span s, const struct judge_op *read, uint64_t value,
+                                  uint64_t down, uint32_t line[2])
 {
     uint64_t effect = 0, unused;
     const struct judge_op *w = value == JUDGE_NIL ? NULL : judge_write_of(s, value, &effect);
@@ -225,7 +225,8 @@ static const char *judge_returned(struct judge_span s, uint64_t value, uint64_t 
             continue;
         int deleted = 0; /* absent: a deletion may be newer */
         for (size_t j = 0; value == JUDGE_NIL && j < s.count; j++)
-            deleted |= s.op[j].kind == JUDGE_DEL && s.op[j].end > kw->call;
+            deleted |=
+                s.op[j].kind == JUDGE_DEL && s.op[j].end > kw->call && s.op[j].call < read->end;
         line[1] = k->line;
         if (!deleted)
             return "a loss took what had to survive it";
@@ -244,7 +245,7 @@ static const char *judge_losses(struct judge_clusters *c, struct judge_span s, u
             if (!reads || op->call < l->down || op->call >= next)
                 continue;
             uint64_t value = op->kind == JUDGE_GET ? op->value : op->expect;
-            const char *why = judge_returned(s, value, l->down, line);
+            const char *why = judge_returned(s, op, value, l->down, line);
             line[0] = op->line;
             if (why != NULL)
                 return why;

@@ -66,6 +66,8 @@ WRONG = {
     "a loss has no two results": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n"
         "a 3 4 set k 2 ok dur=memory\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n"
         "! 9 full 1\nb 10 11 get k - ok:1\nc 12 13 get k - ok:2",
+    "deleted after the loss": "! 0 nodes 3\na 1 2 set k 1 ok\n! 5 down 0\n! 5 down 1\n! 5 down 2\n"
+        "! 8 full 0\n! 8 full 1\nb 10 11 get k - ok:nil\nb 12 13 del k - ok",
     "a synced scope is lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=scope scope=s\n"
         "a 3 4 sync * s ok\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 8 full 1\n"
         "b 9 10 get k - ok:nil",

@@ -33,3 +33,11 @@ endif()
 snic_test_program(lossfs SOURCES lossfs.c lossfs_ops.c lossfs_control.c lossfs_fault.c
   lossfs_file.c lossfs_names.c LIBS PkgConfig::SNIC_LOSSFS_FUSE Threads::Threads)
 ddp_harness_test(lossfs "" ${_dh}/test_lossfs.py $<TARGET_FILE:lossfs>)
+
+# The harness itself, on a single redis-server: faults that it survives, and a disk that lies.
+set(_dh_parts --lossfs $<TARGET_FILE:lossfs> --forwarder $<TARGET_FILE:ddp_forwarder> --judge
+  $<TARGET_FILE:judge_history>)
+ddp_harness_test(ddp_harness_redis "" ${_dh}/ddp_faults.py ${_dh_parts} --kind redis --nodes 1
+  --seconds 8)
+ddp_harness_test(ddp_harness_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --kind redis --nodes 1
+  --seconds 4 --schedule ${_dh}/redis_lie.schedule --lie --expect-wrong)

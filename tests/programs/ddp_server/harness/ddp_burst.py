@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The burst that once broke the cluster: 64 writes of 65 KB outstanding at one node, then four
+times as many, without a fault. No node may leave the membership, fewer than 1 of 100 messages may
+be resent, and the goodput of the fourfold load is at least 0.9 of its maximum.
+
+ddp_burst.py --lossfs P --forwarder P --server P [--kind ddp|redis] [--nodes N] [--seconds S]
+             [--rate BITS]
+
+--rate: of each node's network, so that it is the network that saturates, not the processors.
+"""
+import argparse
+import os
+import resource
+import selectors
+import sys
+import threading
+import time
+
+import ddpbox
+import ddpclients
+import ddpcluster
+import ddpnodes
+
+SIZE = 65_000
+SATURATED = 64
+
+
+class Load:
+    """`outstanding` writes at node 0, over connections with up to 4 of them each."""
+
+    def __init__(self, kind, outstanding):
+        self.kind = kind
+        self.done = self.refused = 0
+        self.selector = selectors.DefaultSelector()
+        each = min(4, outstanding)
+        for n in range(outstanding // each):
+            c = ddpclients.Connection(kind.address(0), 30)
+            kind.greet(c)
+            self.selector.register(c.socket, selectors.EVENT_READ, c)
+            for i in range(each):
+                self.write(c, n * each + i)
+        self.number = outstanding
+
+    def write(self, connection, number):
+        value = f"{number}:".encode() + b"x" * SIZE
+        connection.socket.settimeout(30)
+        connection.send(*self.kind.set(f"burst{number % 1000}", value, "default"))
+
+    def run(self, seconds):
+        """@return writes per second"""
+        begin, first = time.monotonic(), self.done
+        while time.monotonic() < begin + seconds:
+            for key, _ in self.selector.select(1):
+                connection = key.data
+                connection.more()
+                while b"\r\n" in connection.buffer:
+                    if isinstance(connection.reply(), ddpclients.Refusal):
+                        self.refused += 1
+                        time.sleep(0.001)
+                    else:
+                        self.done += 1
+                    self.number += 1
+                    self.write(connection, self.number)
+        return (self.done - first) / (time.monotonic() - begin)
+
+    def close(self):
+        for key in list(self.selector.get_map().values()):
+            key.fileobj.close()
+        self.selector.close()
+
+
+def inside(what):
+    got = []
+
+    def body():
+        ddpbox.enter_network("c")
+        try:
+            got.append(what())
+        except Exception as e:  # shown by the caller's thread
+            got.append(e)
+
+    t = threading.Thread(target=body)
+    t.start()
+    t.join()
+    if isinstance(got[0], Exception):
+        raise got[0]
+    return got[0]
+
+
+def figures(kind):
+    def read():
+        all_nodes = []
+        for i in range(kind.nodes):
+            c = ddpclients.Connection(kind.address(i), 5)
+            kind.greet(c)
+            all_nodes.append(kind.figures(c))
+            c.close()
+        return all_nodes
+
+    return inside(read)
+
+
+def phases(kind, seconds):
+    """[(outstanding, writes per second, refused)]"""
+    parts = [(4, 1), (16, 1), (SATURATED, 4), (4 * SATURATED, 4)]
+    got = []
+    for outstanding, part in parts:
+        load = Load(kind, outstanding)
+        load.run(min(1.0, seconds / 20))
+        got.append((outstanding, load.run(seconds * part / 10), load.refused))
+        load.close()
+        print(f"{outstanding} outstanding: {got[-1][1]:.0f} writes/s, {load.refused} refused",
+              flush=True)
+    return got
+
+
+def judge(kind, cluster, before, after, rates):
+    wrong = []
+    for i, (a, b) in enumerate(zip(before, after)):
+        print(f"node {i}: {b}")
+        if not cluster.is_full[i]:
+            wrong.append(f"node {i} is not a full member")
+        if a.get("epoch") != b.get("epoch"):
+            wrong.append(f"node {i}: epoch {a.get('epoch')} has become {b.get('epoch')}")
+    sent = sum(b.get("sent", 0) - a.get("sent", 0) for a, b in zip(before, after))
+    resent = sum(b.get("resent", 0) - a.get("resent", 0) for a, b in zip(before, after))
+    print(f"{sent} messages sent, {resent} resent")
+    if resent * 100 > sent:
+        wrong.append(f"{resent} of {sent} messages were resent")
+    if kind.counts_messages and sent == 0:
+        wrong.append("no message was counted")
+    best = max(r for _, r, _ in rates)
+    if rates[-1][1] < 0.9 * best:
+        wrong.append(f"goodput at {rates[-1][0]} outstanding is {rates[-1][1]:.0f}/s, "
+                     f"its maximum {best:.0f}/s")
+    return wrong
+
+
+def main():
+    p = argparse.ArgumentParser()
+    for name in ("lossfs", "forwarder", "server"):
+        p.add_argument("--" + name)
+    p.add_argument("--kind", default="ddp")
+    p.add_argument("--nodes", type=int, default=3)
+    p.add_argument("--seconds", type=float, default=50)
+    p.add_argument("--rate", type=int, default=200_000_000)
+    o = p.parse_args()
+    os.environ.setdefault("SNIC_DDPBOX_CWD", os.getcwd())
+    ddpbox.enter()
+    folder = ddpbox.work_folder()
+    network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, 1)
+    disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}") for i in range(o.nodes)]
+    kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
+    history = ddpclients.History(folder + "/history")
+    cluster = ddpcluster.Cluster(kind, network, disks, folder, history)
+    for i in range(o.nodes):
+        cluster.start(i, first=True)
+        network.rate(i, o.rate)
+    late = cluster.await_full(30)
+    wrong = [f"nodes {late} do not become full members"] if late else []
+    if not wrong:
+        before = figures(kind)
+        rates = inside(lambda: phases(kind, o.seconds))
+        wrong = judge(kind, cluster, before, figures(kind), rates)
+    if cluster.ends:
+        wrong.append(f"ended by themselves: {cluster.ends}")
+    for w in wrong:
+        print("WRONG", w)
+    cluster.close()
+    if wrong:
+        for i in range(o.nodes):
+            with open(f"{folder}/node{i}.log", errors="replace") as f:
+                print(f"--- node {i}:", *f.read().splitlines()[-15:], sep="\n")
+    for d in disks:
+        d.close()
+    network.close()
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(f"CPU: {sum(u.ru_utime + u.ru_stime for u in used):.1f} s")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

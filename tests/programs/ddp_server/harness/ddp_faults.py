@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Nodes as processes, clients, faults drawn by seed, and a judged history. README.md has the rest.
+
+ddp_faults.py --lossfs P --forwarder P --judge P [--server P] [--kind ddp|redis] [--nodes N]
+              [--seconds S] [--seed N] [--schedule FILE] [--only EPISODE,...] [--out FOLDER]
+              [--expect-wrong] [--lie] [--state FOLDER --minutes N]
+
+--schedule replays the faults of a file that an earlier run has printed and kept. --expect-wrong:
+the run passes when the judge finds the history wrong (for example with --lie: disks do not flush).
+--state: disks and progress are kept there, and a run that was interrupted is resumed.
+"""
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import ddpbox
+import ddpclients
+import ddpcluster
+import ddpnodes
+import ddpschedule
+
+SCHEDULE_SECONDS = 25  # by night
+PIECE_MINUTES = 30
+BAD_HISTORY = "the history is wrong"
+
+
+def options():
+    p = argparse.ArgumentParser()
+    for name in ("lossfs", "forwarder", "judge", "server", "schedule", "only", "out", "state"):
+        p.add_argument("--" + name)
+    p.add_argument("--kind", default="ddp")
+    p.add_argument("--nodes", type=int, default=3)
+    p.add_argument("--seconds", type=float, default=40)
+    p.add_argument("--minutes", type=float, default=0)
+    p.add_argument("--clients", type=int, default=6)
+    p.add_argument("--seed", type=int, default=int(os.environ.get("SNIC_TURN") or 1))
+    for flag in ("expect-wrong", "lie"):
+        p.add_argument("--" + flag, action="store_true")
+    return p.parse_args()
+
+
+class Run:
+    """One schedule on disks that exist."""
+
+    def __init__(self, o, kind, network, disks, folder, seed, lines):
+        self.o = o
+        self.kind = kind
+        self.folder = folder
+        self.seed = seed
+        self.lines = lines
+        self.history = ddpclients.History(folder + "/history")
+        self.cluster = ddpcluster.Cluster(kind, network, disks, folder, self.history)
+        self.wrong = []
+        self.network = network
+
+    def carry_out(self):
+        began = time.monotonic()
+        for line in self.lines:
+            at, action, *words = line.split()
+            time.sleep(max(0.0, began + int(at) / 1000 - time.monotonic()))
+            self.history.comment(line)
+            self.cluster.act(action, words)
+
+    def check(self, what, bad):
+        if bad:
+            self.wrong.append(f"{what}: {bad}")
+
+    def recover(self, seconds=60):
+        self.cluster.heal()
+        late = self.cluster.await_full(seconds)
+        self.check(f"not full members {seconds} s after the last fault", late)
+        return not late
+
+    def go(self, first):
+        o = self.o
+        for i in range(self.kind.nodes):
+            self.cluster.start(i, first=first)
+        if not self.recover():
+            return self.end(None)
+        if o.lie:
+            for d in self.cluster.disks:
+                d("lie on")
+        rng = random.Random(f"keys {self.seed}")
+        keys = ddpclients.Keys(rng, 8, 2, f"{self.seed}.")
+        stop = threading.Event()
+        clients = [ddpclients.Client(f"c{i}", self.kind, self.network, keys, self.history, stop,
+                                     self.seed) for i in range(o.clients)]
+        for c in clients:
+            c.start()
+        self.carry_out()
+        stop.set()
+        for c in clients:
+            c.join()
+        if self.recover():
+            self.finish(keys)
+        return self.end(keys)
+
+    def finish(self, keys):
+        """All have healed: each node takes a write, and each node shows each key."""
+
+        def body():
+            if self.network:
+                ddpbox.enter_network("c")
+            client = ddpclients.Client("last", self.kind, None, keys, self.history,
+                                       threading.Event(), self.seed)
+            for i in range(self.kind.nodes):
+                client.connection = ddpclients.Connection(self.kind.address(i), self.kind.timeout)
+                self.kind.greet(client.connection)
+                before = self.history.counts.get(("set", "ok"), 0)
+                value, _ = client.value()
+                client.node = i
+                client.carry_out("set", keys.registers[0], value, self.kind.set(
+                    keys.registers[0], ddpclients.payload(value, 0), "default"), {"node": i},
+                    False)
+                if self.history.counts.get(("set", "ok"), 0) == before:
+                    self.wrong.append(f"node {i} takes no write after all has healed")
+                client.drop()
+            answers = ddpclients.read_all(self.kind, keys.all(), self.history)
+            if answers != self.kind.nodes * len(keys.all()):
+                self.wrong.append(f"{answers} answers for {len(keys.all())} keys at each node")
+
+        t = threading.Thread(target=body)
+        t.start()
+        t.join()
+
+    def end(self, keys):
+        self.cluster.close()
+        self.history.close()
+        r = subprocess.run([self.o.judge, "--keeps", self.kind.keeps, self.folder + "/history"],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(r.stdout, end="")
+        if r.returncode != 0:
+            self.wrong.append(BAD_HISTORY)
+        ok, unknown = self.history.total("ok"), self.history.total("unknown")
+        print(f"operations: {ok} ok, {self.history.total('no')} refused, "
+              f"{self.history.total('fail')} failed, {unknown} unknown; "
+              f"ended by themselves: {self.cluster.ends}")
+        if keys is not None and ok < 10 * self.o.seconds:
+            self.wrong.append(f"only {ok} operations succeeded")
+        return self.wrong
+
+
+def schedule(o, seed, seconds, can_replace):
+    if o.schedule:
+        with open(o.schedule, encoding="utf-8") as f:
+            return [line.strip() for line in f if line.strip() and line[0] != "#"]
+    only = o.only.split(",") if o.only else None
+    return ddpschedule.make(seed, o.nodes, seconds, can_replace, only)
+
+
+def keep(o, folder, seed):
+    """History, schedule and logs of a failed run, outside of the folder in memory."""
+    out = o.out or os.path.join(os.environ["SNIC_DDPBOX_CWD"], f"ddp_faults-{seed}")
+    os.makedirs(out, exist_ok=True)
+    for name in os.listdir(folder):
+        if os.path.isfile(f"{folder}/{name}"):
+            shutil.copy(f"{folder}/{name}", out)
+    print(f"history, schedule and logs are in {out}")
+
+
+def one(o, kind, network, disks, folder, seed, seconds, first):
+    lines = schedule(o, seed, seconds, getattr(kind, "replace", None) is not None)
+    with open(folder + "/schedule", "w", encoding="utf-8") as f:
+        f.write(f"# --kind {o.kind} --nodes {o.nodes} --seed {seed}\n")
+        f.writelines(line + "\n" for line in lines)
+    print(f"== seed {seed}: {len(lines)} actions; repeat it with --seed {seed}, or --schedule")
+    print("\n".join(lines))
+    wrong = Run(o, kind, network, disks, folder, seed, lines).go(first)
+    for w in wrong:
+        print("WRONG", w)
+    if o.expect_wrong != (BAD_HISTORY in wrong) or (wrong and not o.expect_wrong):
+        keep(o, folder, seed)
+        print(f"FAILED: seed {seed}" + (" (nothing was found wrong)" if not wrong else ""))
+        return False
+    return True
+
+
+def night(o, kind, network, folder, state):
+    """Schedules until the minutes are used up, in pieces on the same disks."""
+    path = state + "/progress"
+    done = {"schedules": 0, "seconds": 0.0}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            done = json.load(f)
+    while done["seconds"] < o.minutes * 60:
+        disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}", f"{state}/n{i}")
+                 for i in range(o.nodes)]
+        piece = time.monotonic()
+        while time.monotonic() - piece < PIECE_MINUTES * 60 and done["seconds"] < o.minutes * 60:
+            began = time.monotonic()
+            seed = o.seed * 1000 + done["schedules"]
+            first = not os.listdir(f"{state}/n0")[1:]
+            if not one(o, kind, network, disks, folder, seed, SCHEDULE_SECONDS, first):
+                return False
+            done["schedules"] += 1
+            done["seconds"] += time.monotonic() - began
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(done, f)
+        for d in disks:
+            d.close()
+    print(f"{done['schedules']} schedules in {done['seconds'] / 60:.0f} minutes")
+    return True
+
+
+def main():
+    os.environ.setdefault("SNIC_DDPBOX_CWD", os.getcwd())
+    o = options()
+    if o.kind == "redis" and shutil.which(o.server or "redis-server") is None:
+        print("skipped: it needs redis-server")
+        sys.exit(77)
+    ddpbox.enter()
+    folder = ddpbox.work_folder()
+    network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, o.seed)
+    kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
+    if o.state:
+        os.makedirs(o.state, exist_ok=True)
+        good = night(o, kind, network, folder, os.path.abspath(o.state))
+    else:
+        disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}") for i in range(o.nodes)]
+        good = one(o, kind, network, disks, folder, o.seed, o.seconds, True)
+        for d in disks:
+            d.close()
+    network.close()
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(f"CPU: {sum(u.ru_utime + u.ru_stime for u in used):.1f} s")
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Clients that speak RESP, and the history of what they did."""
+import random
+import socket
+import threading
+import time
+
+import ddpbox
+
+
+class Refusal(Exception):
+    """An error reply."""
+
+
+class Connection:
+    """One client of one server, one command at a time."""
+
+    def __init__(self, address, seconds):
+        self.socket = socket.create_connection(address, seconds)
+        self.socket.settimeout(seconds)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = b""
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, *words):
+        parts = [b"*%d\r\n" % len(words)]
+        for w in words:
+            w = w if isinstance(w, bytes) else str(w).encode()
+            parts.append(b"$%d\r\n%s\r\n" % (len(w), w))
+        self.socket.sendall(b"".join(parts))
+
+    def more(self):
+        data = self.socket.recv(1 << 18)
+        if not data:
+            raise ConnectionError("closed by the server")
+        self.buffer += data
+
+    def line(self):
+        while (end := self.buffer.find(b"\r\n")) < 0:
+            self.more()
+        line, self.buffer = self.buffer[:end], self.buffer[end + 2:]
+        return line
+
+    def reply(self):
+        """Errors are returned, not raised: they may be part of an array."""
+        line = self.line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"+":
+            return rest
+        if kind == b"-":
+            return Refusal(rest.decode(errors="replace"))
+        if kind == b":":
+            return int(rest)
+        if kind == b"_":
+            return None
+        if kind == b"$":
+            size = int(rest)
+            if size < 0:
+                return None
+            while len(self.buffer) < size + 2:
+                self.more()
+            data, self.buffer = self.buffer[:size], self.buffer[size + 2:]
+            return data
+        if kind in b"*%" and kind:
+            count = int(rest) * (2 if kind == b"%" else 1)
+            return [self.reply() for _ in range(count)] if count >= 0 else None
+        raise ConnectionError(f"not RESP: {line[:40]!r}")
+
+    def __call__(self, *words):
+        self.send(*words)
+        got = self.reply()
+        if isinstance(got, Refusal):
+            raise got
+        return got
+
+
+class History:
+    """Lines of README.md's format, written as operations end."""
+
+    def __init__(self, path):
+        self.file = open(path, "w", encoding="utf-8")
+        self.lock = threading.Lock()
+        self.counts = {}
+
+    @staticmethod
+    def now():
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+    def operation(self, client, start, end, kind, key, value, result, **options):
+        words = [client, start, end or "-", kind, key, value, result]
+        words += [f"{k}={v}" for k, v in options.items()]
+        what = kind, result.split(":")[0]
+        with self.lock:
+            self.counts[what] = self.counts.get(what, 0) + 1
+            print(*words, file=self.file)
+
+    def fault(self, what, node, at=None):
+        with self.lock:
+            print("!", at or self.now(), what, node, file=self.file)
+
+    def comment(self, text):
+        with self.lock:
+            print("#", self.now(), text, file=self.file)
+
+    def close(self):
+        self.file.close()
+
+    def total(self, result):
+        return sum(n for (_, r), n in self.counts.items() if r == result)
+
+
+def payload(token, size):
+    """A value: its token, and bytes that follow from it."""
+    return f"{token}:{size}:".encode() + token.encode()[-1:] * size
+
+
+def token_of(data):
+    """The token of a value that was read; a damaged one is no token that was written."""
+    if data is None:
+        return "nil"
+    token, _, rest = data.decode(errors="replace").partition(":")
+    size, _, filler = rest.partition(":")
+    if not size.isdigit() or filler != token[-1:] * int(size):
+        return f"DAMAGED-{data[:40].hex()}"
+    return token
+
+
+def is_counter(key):
+    return key.rstrip("0123456789").endswith("n")
+
+
+class Keys:
+    """Keys in use: each for some hundreds of operations, then another takes its place."""
+
+    PER_KEY = 240
+
+    def __init__(self, rng, registers, counters, prefix):
+        self.rng = rng
+        self.prefix = prefix
+        self.number = 0
+        self.lock = threading.Lock()
+        self.used = {}
+        self.retired = []
+        self.registers = [self.new("k") for _ in range(registers)]
+        self.counters = [self.new("n") for _ in range(counters)]
+
+    def new(self, kind):
+        self.number += 1
+        name = f"{self.prefix}{kind}{self.number}"
+        self.used[name] = 0
+        return name
+
+    def pick(self, counter):
+        with self.lock:
+            active = self.counters if counter else self.registers
+            at = self.rng.randrange(len(active))
+            key = active[at]
+            self.used[key] += 1
+            if self.used[key] >= self.PER_KEY:
+                self.retired.append(key)
+                active[at] = self.new("n" if counter else "k")
+            return key
+
+    def old(self):
+        with self.lock:
+            return self.rng.choice(self.retired) if self.retired else None
+
+    def all(self):
+        return self.retired + self.registers + self.counters
+
+
+class Client(threading.Thread):
+    """One client: an operation at a time, at any node, until `stop` is set."""
+
+    def __init__(self, name, kind, network, keys, history, stop, seed, pause=0.008):
+        super().__init__(daemon=True)
+        self.name = name
+        self.kind = kind
+        self.network = network
+        self.keys = keys
+        self.history = history
+        self.stop = stop
+        self.rng = random.Random(f"{seed}/{name}")
+        self.pause = pause
+        self.connection = None
+        self.node = None
+        self.number = 0
+        self.seen = {}
+        self.scope = 0
+
+    def connect(self):
+        self.node = self.rng.randrange(self.kind.nodes)
+        try:
+            self.connection = Connection(self.kind.address(self.node), self.kind.timeout)
+            self.kind.greet(self.connection)
+        except (OSError, Refusal):
+            self.drop()
+            time.sleep(0.05)
+
+    def drop(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = None
+
+    def run(self):
+        if self.network:
+            ddpbox.enter_network("c")
+        while not self.stop.is_set():
+            if self.connection is None:
+                self.connect()
+                continue
+            self.step()
+            if self.rng.random() < 0.02:
+                self.drop()  # to another node
+            time.sleep(self.rng.random() * 2 * self.pause)
+        self.drop()
+
+    def value(self):
+        self.number += 1
+        draw = self.rng.random()
+        size = 0 if draw < 0.7 else self.rng.randrange(2000 if draw < 0.95 else self.kind.large)
+        return f"{self.name}-{self.number}", size
+
+    def draw(self):
+        draw = self.rng.random()
+        if draw < 0.05 and (old := self.keys.old()):
+            return "get", old
+        if draw < 0.20:
+            return ("incr" if self.rng.random() < 0.7 else "get"), self.keys.pick(True)
+        kinds = ("get",) * 10 + ("set",) * 7 + ("cas",) * 3 + ("del",) * 1
+        return self.rng.choice(kinds), self.keys.pick(False)
+
+    def step(self):
+        kind, key = self.draw()
+        counter = is_counter(key)
+        options = {"node": self.node}
+        durability = self.kind.durability(self.rng, kind, counter)
+        if durability != "default":
+            options["dur"] = durability
+        value, words = "-", None
+        if kind == "get":
+            words = self.kind.get(key, durability)
+        elif kind == "set":
+            value, size = self.value()
+            words = self.kind.set(key, payload(value, size), durability)
+            self.seen[key] = value, size
+        elif kind == "del":
+            words = self.kind.delete(key, durability)
+        elif kind == "incr":
+            words = self.kind.incr(key, durability)
+        else:
+            expect = self.seen.get(key)
+            new, size = self.value()
+            value = f"{expect[0] if expect else 'nil'},{new}"
+            words = self.kind.cas(key, payload(*expect) if expect else None, payload(new, size),
+                                  durability)
+            self.seen[key] = new, size
+        self.carry_out(kind, key, value, words, options, counter)
+
+    def carry_out(self, kind, key, value, words, options, counter):
+        start = self.history.now()
+        end = None
+        try:
+            got = self.connection(*words)
+            end = self.history.now()
+            result = self.kind.result(kind, key, got)
+            if kind == "get" and result != "ok:nil" and not counter:
+                self.seen[key] = token_of(got), self.size_of(got)
+        except Refusal as e:
+            word = str(e).split()[0] if str(e) else "-"
+            sure = word in self.kind.CERTAIN
+            result = ("fail:" if sure else "unknown:") + word
+            end = self.history.now() if sure else None
+            if word in self.kind.ELSEWHERE:
+                self.drop()
+        except OSError as e:
+            result = "unknown:" + type(e).__name__
+            self.drop()
+        self.history.operation(self.name, start, end, kind, key, value, result, **options)
+
+    @staticmethod
+    def size_of(data):
+        parts = data.split(b":")
+        return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
+
+
+def read_all(kind, keys, history, durability="default"):
+    """Reads each key at each node; @return how many reads had an answer"""
+    answers = 0
+    for node in range(kind.nodes):
+        connection = Connection(kind.address(node), kind.timeout)
+        kind.greet(connection)
+        for key in keys:
+            start = history.now()
+            try:
+                got = connection(*kind.get(key, durability))
+            except Refusal as e:
+                history.comment(f"final read of {key} at {node}: {e}")
+                continue
+            history.operation("final", start, history.now(), "get", key, "-",
+                              kind.result("get", key, got), node=node)
+            answers += 1
+        connection.close()
+    return answers
