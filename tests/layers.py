@@ -142,7 +142,8 @@ LAYERS = {
         ["node.c"], ["link_in.c", "log_events.c", "client.c"], ["replica.c"],
     ],
     "lib/store": [
-        ["envelope.c"], ["access.c"], ["change.c"], ["plain.c"], ["store.c"],
+        ["envelope.c"], ["index.c"], ["access.c"], ["change.c"], ["expire.c", "watch.c"],
+        ["changed.c"], ["plain.c", "scan.c"], ["store.c"],
     ],
     "lib/net": [
         ["addr.c"],

@@ -444,6 +444,8 @@ struct snic_ddp_entry {
     uint64_t locked;  /**< RDLock_Owner; the rest is not filled in by get */
     uint64_t seen[2]; /**< gV, gD: glb_volatileTS, glb_durableTS */
     uint64_t durable; /**< the highest timestamp that the own log holds durable */
+    uint32_t number;  /**< of the record: CHANGED's id */
+    uint32_t pad;
 };
 /**
  * A read without an event. The value is borrowed until the next step. [owner]

@@ -309,7 +309,7 @@ struct snic_replica_entry {
     uint64_t ts;
     const void *data; /**< borrowed until the loop runs on, or as long as value is held */
     uint32_t size;
-    uint32_t pad;
+    uint32_t record; /**< of peek and next: its number, below snic_replica_records() */
     uint64_t value;
 };
 /**
@@ -337,6 +337,13 @@ SNIC_API SNIC_NODISCARD int snic_replica_peek(const struct snic_replica *r,
  */
 SNIC_API SNIC_NODISCARD int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
                                               struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
+/** 1: would take a read now. [owner] */
+SNIC_API int snic_replica_serves(const struct snic_replica *r) SNIC_NONNULL(1);
+/** The FULL members of the last membership that it knows, one bit each. [owner] */
+SNIC_API uint16_t snic_replica_full(const struct snic_replica *r) SNIC_NONNULL(1);
+/** The bytes of a value that is held, or whose change is the last of its record. [owner] */
+SNIC_API const void *snic_replica_value(const struct snic_replica *r, uint64_t value,
+                                        uint32_t *size) SNIC_NONNULL(1, 3);
 /** One more reference to a value of an operation or entry, whose bytes stay until drop. [owner] */
 SNIC_API void snic_replica_hold(struct snic_replica *r, uint64_t value) SNIC_NONNULL(1);
 /** One reference less. Each hold has one drop (asserted). [owner] */

@@ -272,8 +272,8 @@ struct snic_store_op {
     uint32_t bytes_size;
     uint32_t tries;
     uint32_t durably;
+    uint32_t expiry;
     uint32_t state;
-    uint32_t pad;
 };
 
 /* ---- Calls ---- */
@@ -366,9 +366,10 @@ SNIC_API SNIC_NODISCARD int snic_store_next(struct snic_store *s, struct snic_st
 /* ---- Watch ---- */
 
 struct snic_store_position {
-    uint32_t node;
-    uint32_t incarnation;
     uint64_t number;
+    uint64_t incarnation;
+    uint32_t node;
+    uint32_t pad;
 };
 
 enum snic_store_event_kind {

@@ -366,11 +366,14 @@ int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns, const struct snic_dd
     out->value = r->value;
     out->length = r->length;
     out->flags = 0;
+    out->number = ddp_rec_number(d, r);
     return 0;
 }
 
-static void ddp_entry(const struct ddp_rec *r, struct snic_ddp_entry *out)
+static void ddp_entry(const struct snic_ddp *d, const struct ddp_rec *r, struct snic_ddp_entry *out)
 {
+    out->number = ddp_rec_number(d, r);
+    out->pad = 0;
     out->key = r->key;
     out->ts = r->vts;
     out->value = r->value;
@@ -390,7 +393,7 @@ int snic_ddp_next(const struct snic_ddp *d, uint64_t *cursor, struct snic_ddp_en
         const struct ddp_rec *r = ddp_rec_at(d, (uint32_t)i);
         if (r->vts == 0)
             continue;
-        ddp_entry(r, out);
+        ddp_entry(d, r, out);
         *cursor = i + 1;
         return 0;
     }
@@ -403,7 +406,7 @@ int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
     const struct ddp_rec *r = ddp_find(d, key);
     if (r == NULL || r->vts == 0)
         return SNIC_ENOENT;
-    ddp_entry(r, out);
+    ddp_entry(d, r, out);
     return 0;
 }
 

@@ -131,6 +131,7 @@ static void replica_entry(const struct snic_replica *r, const struct snic_ddp_en
     memset(out, 0, sizeof(*out));
     out->key = e->key;
     out->ts = e->ts;
+    out->record = e->number;
     if ((e->flags & SNIC_DDP_MSG_LOCKED) != 0)
         return;
     out->value = e->value;
@@ -141,6 +142,7 @@ int snic_replica_look(const struct snic_replica *r, const struct snic_ddp_key *k
                       struct snic_replica_entry *out)
 {
     struct snic_ddp_entry e;
+    memset(&e, 0, sizeof(e));
     if (r->state != SNIC_REPLICA_RUNNING)
         return SNIC_ESTALE;
     int result = snic_ddp_get(r->ddp, replica_clock(r), key, &e);
@@ -161,6 +163,7 @@ int snic_replica_peek(const struct snic_replica *r, const struct snic_ddp_key *k
     memset(out, 0, sizeof(*out));
     out->key = e.key;
     out->ts = e.ts;
+    out->record = e.number;
     if ((e.flags & SNIC_DDP_MSG_TOMBSTONE) == 0) {
         out->value = e.value;
         out->data = replica_value_at(&r->values, e.value, &out->size);
@@ -187,6 +190,25 @@ int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
         *cursor = at;
     }
     return result;
+}
+
+int snic_replica_serves(const struct snic_replica *r)
+{
+    struct snic_ddp_stats info;
+    if (r->state != SNIC_REPLICA_RUNNING || replica_clock(r) >= r->lease_ns)
+        return 0;
+    snic_ddp_get_stats(r->ddp, &info);
+    return info.serves != 0;
+}
+
+uint16_t snic_replica_full(const struct snic_replica *r)
+{
+    return r->view.full;
+}
+
+const void *snic_replica_value(const struct snic_replica *r, uint64_t value, uint32_t *size)
+{
+    return replica_value_at(&r->values, value, size);
 }
 
 void snic_replica_hold(struct snic_replica *r, uint64_t value)

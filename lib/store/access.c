@@ -39,6 +39,16 @@ int store_open(struct snic_store *s, const void *key, uint32_t key_size, const v
     return SNIC_EEXIST;
 }
 
+/* What is left of the TTL of a record, at least 1; 0: it has none. */
+uint64_t store_ttl_left(const struct snic_store *s, uint32_t n)
+{
+    const struct store_node *k = &s->p.nodes[n];
+    uint64_t now = store_now(s);
+    if (!store_node_in(s, n) || k->origin == 0)
+        return 0;
+    return k->expires_ns > now ? k->expires_ns - now : 1;
+}
+
 /* ---- Records built ---- */
 
 /*
@@ -100,6 +110,14 @@ const unsigned char *store_build(struct snic_store *s, const struct snic_store_o
 
 /* ---- Answers ---- */
 
+static uint64_t store_op_ttl(const struct snic_store_op *op)
+{
+    struct snic_replica_entry entry;
+    if (snic_replica_peek(op->store->replica, &op->hash, &entry) != 0)
+        return 0;
+    return store_ttl_left(op->store, entry.record);
+}
+
 /* What was read, as the operation's result has it. */
 void store_show(struct snic_store_op *op, int present, const struct store_envelope *e,
                 uint64_t version, uint64_t value)
@@ -109,7 +127,7 @@ void store_show(struct snic_store_op *op, int present, const struct store_envelo
     op->data = present ? e->data : NULL;
     op->size = present ? e->size : 0;
     op->value = present ? value : 0;
-    op->ttl_ns = present ? e->ttl_ns : 0;
+    op->ttl_ns = present && e->ttl_ns != 0 ? store_op_ttl(op) : 0;
 }
 
 static enum snic_store_class store_class(const struct snic_store_op *op)
@@ -125,6 +143,8 @@ static void store_count(struct snic_store_op *op)
 {
     struct snic_store *s = op->store;
     uint32_t c = store_class(op);
+    if (op->expiry)
+        return;
     uint32_t d = op->durability < SNIC_STORE_DURABILITIES ? op->durability : 0;
     s->stats.ops[c]++;
     snic_hist_record(&s->latency[c][d], store_now(s) - op->begun_ns);

@@ -311,7 +311,7 @@ static int change_modify(struct snic_store_op *op, const struct store_envelope *
     c.old = present ? old->data : NULL;
     c.old_size = present ? old->size : 0;
     c.version = present ? version : 0;
-    c.ttl_ns = present ? old->ttl_ns : 0;
+    c.ttl_ns = present ? op->ttl_ns : 0;
     c.out = s->p.buffer + SNIC_STORE__FRONT;
     c.out_max = s->o.value_max;
     c.keep_ttl = (op->flags & SNIC_STORE_KEEP_TTL) != 0;
@@ -366,6 +366,29 @@ static void change_origin(const struct store_envelope *old, uint64_t version,
     out->origin = old->ttl_ns == 0 ? 0 : old->origin != 0 ? old->origin : version;
 }
 
+/*
+ * The TTL of @p version ended: delete it, if it is what the key has. A list is kept as the value of
+ * a deletion, whose own TTL then ends; that is deleted whole.
+ */
+static void change_expire(struct snic_store_op *op, const struct store_envelope *old,
+                          uint64_t version)
+{
+    struct store_envelope e;
+    if (version != op->expect) {
+        change_fail(op, SNIC_ECANCELED, 0);
+        return;
+    }
+    memset(&e, 0, sizeof(e));
+    e.sessions = store_list_copy(op->store, old, version, NULL, &e.removed);
+    e.flags = SNIC_STORE__DELETED | SNIC_STORE__EXPIRED;
+    e.ttl_ns = op->store->o.session_window_ns;
+    int whole =
+        (old->flags & SNIC_STORE__DELETED) != 0 || (e.sessions == 0 && e.removed == 0); /* S4 */
+    op->pending_result = 0;
+    op->pending_answer = 0;
+    change_swap(op, whole ? NULL : &e, version);
+}
+
 /* The next step, once the key's version is known. */
 static void change_decide(struct snic_store_op *op, const struct snic_replica_op *r, int present)
 {
@@ -388,9 +411,14 @@ static void change_decide(struct snic_store_op *op, const struct snic_replica_op
         change_fail(op, result, 0);
         return;
     }
+    if (op->expiry) {
+        change_expire(op, &old, version);
+        return;
+    }
     int live = present && (old.flags & SNIC_STORE__DELETED) == 0;
     if (change_session(op, &old, version))
         return;
+    store_show(op, live, &old, version, 0); /* what is left of the TTL */
     int want = change_want(op, &old, live, version, &e);
     if (want < 0 || want == SNIC_STORE_CHANGE_NONE) {
         store_show(op, live, &old, version, r->value);

@@ -24,7 +24,8 @@ int store_envelope_get(const void *bytes, size_t size, struct store_envelope *ou
     out->ttl_ns = snic_get_le64(p + 8);
     out->origin = snic_get_le64(p + 16);
     out->removed = snic_get_le64(p + 24);
-    if ((out->flags & ~(uint32_t)SNIC_STORE__DELETED) != 0 || (p[5] | p[6] | p[7]) != 0 ||
+    if ((out->flags & ~(uint32_t)(SNIC_STORE__DELETED | SNIC_STORE__EXPIRED)) != 0 ||
+        out->flags == SNIC_STORE__EXPIRED || (p[5] | p[6] | p[7]) != 0 ||
         out->key_size > SNIC_STORE_KEY_MAX || out->sessions > SNIC_STORE_SESSIONS_MAX)
         return SNIC_ECORRUPT;
     uint64_t front = SNIC_STORE__HEAD + out->key_size + store_list_bytes(out->sessions);

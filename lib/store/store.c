@@ -37,6 +37,7 @@ static const char *store_replica_opts(const struct snic_store_opts *o,
     if (snic_opts_copy(out, sizeof(*out), o->replica) != 0)
         return "replica: its opts_size is not the struct's, or an unknown option is set";
     out->value_max = o->value_max + SNIC_STORE__FRONT;
+    out->changed = store_changed;
     return snic_replica_opts_wrong(out);
 }
 
@@ -44,6 +45,8 @@ static const char *store_sizes_wrong(const struct snic_store_opts *o)
 {
     if (o->flags != 0)
         return "flags: an unknown one is set";
+    if (o->replica != NULL && o->replica->changed != NULL)
+        return "replica: its option changed is the store's";
     if (o->pad != 0)
         return "pad: not 0";
     if (o->value_max > SNIC_STORE_VALUE_MAX)
@@ -99,6 +102,10 @@ static void store_layout(struct snic_arena *a, const struct snic_store_opts *o,
     out->list = snic_arena_take(a, SNIC_STORE_SESSIONS_MAX, SNIC_STORE__SESSION, 64);
     out->active = snic_arena_take(a, buckets, sizeof(out->active[0]), 64);
     out->active_mask = (uint32_t)buckets - 1;
+    out->records = snic_replica_records(r);
+    out->nodes = snic_arena_take(a, out->records, sizeof(out->nodes[0]), 64);
+    out->heap = snic_arena_take(a, out->records, sizeof(out->heap[0]), 64);
+    out->ring = snic_arena_take(a, o->changes_max, sizeof(out->ring[0]), 64);
 }
 
 const char *snic_store_opts_wrong(const struct snic_store_opts *opts)
@@ -136,17 +143,26 @@ int snic_store_init(struct snic_store **out, void *mem, size_t mem_size,
     store_layout(&a, &o, &r, &s->p);
     SNIC_ASSERT(a.used != SIZE_MAX);
     memset(s->p.active, 0, ((size_t)s->p.active_mask + 1) * sizeof(s->p.active[0]));
+    memset(s->p.nodes, 0, (size_t)s->p.records * sizeof(s->p.nodes[0]));
     s->o = o;
     s->o.replica = NULL; /* copied */
     s->loop = r.loop;
     s->node = r.node;
     s->model = r.model;
+    s->boot = r.incarnation;
     s->clock = r.clock;
     s->ctx = r.ctx;
     snic_link_init(&s->ready);
     snic_link_init(&s->paused);
     snic_timer_init(&s->deliver, store_deliver_fire);
     snic_timer_init(&s->resume, store_resume_fire);
+    snic_timer_init(&s->expiry, store_expire_fire);
+    snic_timer_init(&s->wake, store_wake_fire);
+    snic_link_init(&s->watches);
+    s->root = s->held = SNIC_STORE__NIL;
+    s->generation = 1;
+    store_watch_reset(s);
+    r.changed_ctx = s;
     int result = snic_replica_init(&s->replica, s->p.replica, snic_replica_memsize(&r), &r);
     if (result == 0)
         *out = s;
@@ -170,6 +186,8 @@ void *snic_store_fini(struct snic_store *s)
     (void)snic_replica_fini(s->replica);
     snic_loop_cancel(s->loop, &s->deliver);
     snic_loop_cancel(s->loop, &s->resume);
+    snic_loop_cancel(s->loop, &s->expiry);
+    snic_loop_cancel(s->loop, &s->wake);
     return s;
 }
 
@@ -219,6 +237,7 @@ int snic_store_submit(struct snic_store *s, struct snic_store_op *op)
     op->store = s;
     op->begun_ns = store_now(s);
     op->out = 0;
+    op->expiry = 0;
     op->value = 0;
     op->copies = 0;
     snic_link_init(&op->link);
@@ -269,7 +288,7 @@ int snic_store_look(const struct snic_store *s, const void *key, uint32_t key_si
     out->data = e.data;
     out->size = e.size;
     out->version = entry.ts;
-    out->ttl_ns = e.ttl_ns;
+    out->ttl_ns = e.ttl_ns != 0 ? store_ttl_left(s, entry.record) : 0;
     out->value = entry.value;
     return 0;
 }
@@ -288,6 +307,7 @@ void snic_store_get_stats(const struct snic_store *s, struct snic_store_stats *o
 {
     *out = s->stats;
     out->changing = s->changing;
+    out->expiring = s->heap_count;
 }
 
 const struct snic_hist *snic_store_latency(const struct snic_store *s, uint32_t class_of,
@@ -296,6 +316,28 @@ const struct snic_hist *snic_store_latency(const struct snic_store *s, uint32_t 
     return class_of < SNIC_STORE_CLASSES && durability < SNIC_STORE_DURABILITIES
                ? &s->latency[class_of][durability]
                : NULL;
+}
+
+/* The index, the TTLs and the ring against the replica's records. */
+static int store_records_check(const struct snic_store *s)
+{
+    struct snic_replica_entry entry;
+    struct store_envelope e;
+    uint64_t cursor = 0;
+    uint32_t count, have = 0;
+    if (store_index_check(s, &count) != 0 || count != s->stats.keys || store_expire_check(s) != 0 ||
+        store_watch_check(s) != 0)
+        return SNIC_ECORRUPT;
+    while (snic_replica_next(s->replica, &cursor, &entry) == 0) {
+        if (entry.data == NULL || store_envelope_get(entry.data, entry.size, &e) != 0)
+            continue;
+        const struct store_node *k = &s->p.nodes[entry.record];
+        if (!store_node_in(s, entry.record) || k->value != entry.value || k->ts != entry.ts ||
+            (k->flags & STORE_N_LOCKED) != 0 || (k->heap != 0) != (e.ttl_ns != 0)) /* X1 */
+            return SNIC_ECORRUPT;
+        have++;
+    }
+    return have <= count ? 0 : SNIC_ECORRUPT;
 }
 
 int snic_store_check(const struct snic_store *s)
@@ -311,40 +353,7 @@ int snic_store_check(const struct snic_store *s)
                             STORE_OP_WAITING; /* S2 */
         }
     }
-    if (changing != s->changing)
+    if (changing != s->changing || store_records_check(s) != 0)
         return SNIC_ECORRUPT;
     return snic_replica_check(s->replica);
-}
-
-/* ---- To come ---- */
-
-int snic_store_next(struct snic_store *s, struct snic_store_cursor *cursor,
-                    struct snic_store_entry *out)
-{
-    (void)s;
-    (void)cursor;
-    (void)out;
-    return SNIC_ENOTSUP;
-}
-
-int snic_store_watch_start(struct snic_store *s, struct snic_store_watch *w)
-{
-    (void)s;
-    (void)w;
-    return SNIC_ENOTSUP;
-}
-
-int snic_store_watch_next(struct snic_store *s, struct snic_store_watch *w,
-                          struct snic_store_event *out)
-{
-    (void)s;
-    (void)w;
-    (void)out;
-    return SNIC_ENOTSUP;
-}
-
-void snic_store_watch_stop(struct snic_store *s, struct snic_store_watch *w)
-{
-    (void)s;
-    (void)w;
 }
