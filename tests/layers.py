@@ -260,6 +260,7 @@ LAYERS = {
     ],
     "examples/resp": [
         ["resp.c", "glob.c", "settings.c"], ["reply.c", "framing.c"],
+        ["arguments.c", "config.c", "session.c"],
     ],
     "examples/ddp_server": [
         # messages between loops, state; requests on keys; commands and their table; the rest

@@ -32,25 +32,3 @@ int kv_database_number(struct kv_command *c, const struct resp_arg *a, uint32_t 
     *out = (uint32_t)n;
     return kv_database_check(c, n);
 }
-
-int kv_expiry(struct kv_command *c, const struct resp_arg *a, uint64_t unit_ms, int absolute,
-              int64_t *out)
-{
-    int64_t now = (int64_t)kv_store_wall_ms(c->store);
-    int64_t n;
-
-    if (resp_number(a->data, a->size, &n) != 0)
-        return -1;
-    if (unit_ms == 1000) {
-        if (n > INT64_MAX / 1000 || n < INT64_MIN / 1000)
-            return -2;
-        n *= 1000;
-    }
-    if (!absolute) {
-        if (n > INT64_MAX - now)
-            return -2;
-        n += now;
-    }
-    *out = n;
-    return 0;
-}

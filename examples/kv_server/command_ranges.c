@@ -100,34 +100,23 @@ enum kv_outcome kv_cmd_setrange(struct kv_command *c)
 
 enum kv_outcome kv_cmd_getrange(struct kv_command *c)
 {
+    struct kv_entry *e = kv_command_entry(c, 1);
     const unsigned char *value;
-    struct kv_entry *e;
     enum kv_outcome o;
     uint32_t size;
-    int64_t from;
-    int64_t to;
+    uint64_t from;
+    uint64_t count;
 
-    if (kv_number(c, &c->argv[2], &from) != 0 || kv_number(c, &c->argv[3], &to) != 0)
+    if (resp_range(&c->engine->reply, c->argv, e != NULL ? e->value_size : 0, &from, &count) != 0)
         return KV_DONE;
-    e = kv_command_entry(c, 1);
-    size = e != NULL ? e->value_size : 0;
-    if (size == 0 || (from < 0 && to < 0 && from > to)) {
-        kv_put_bulk(c->engine, "", 0);
-        return KV_DONE;
-    }
-    from = from < 0 ? from + size : from;
-    to = to < 0 ? to + size : to;
-    from = from < 0 ? 0 : from;
-    to = to < 0 ? 0 : to;
-    to = to >= size ? (int64_t)size - 1 : to;
-    if (from > to) {
+    if (count == 0) {
         kv_put_bulk(c->engine, "", 0);
         return KV_DONE;
     }
     o = kv_value_to_modify(c, e, &value, &size);
     if (o != KV_DONE)
         return o == KV_LATER ? KV_DONE : o;
-    kv_put_bulk(c->engine, value + from, (size_t)(to - from) + 1);
+    kv_put_bulk(c->engine, value + from, count);
     return KV_DONE;
 }
 

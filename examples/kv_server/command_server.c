@@ -85,7 +85,7 @@ static void server_info_state(const struct kv_command *c, const struct kv_engine
                     "# Server\r\nredis_version:%s\r\nsnicstore_version:%d.%d.%d\r\n"
                     "redis_mode:standalone\r\nprocess_id:%d\r\nuptime_in_seconds:%" PRIu64
                     "\r\n\r\n",
-                    KV_REDIS_VERSION, SNIC_VERSION_MAJOR, SNIC_VERSION_MINOR, SNIC_VERSION_PATCH,
+                    RESP_REDIS_VERSION, SNIC_VERSION_MAJOR, SNIC_VERSION_MINOR, SNIC_VERSION_PATCH,
                     (int)getpid(), up);
     if (server_wants(c, "clients"))
         server_line(t, "# Clients\r\nconnected_clients:%" PRIu64 "\r\n\r\n", s->clients);

@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KV_SET_NX 1u
-#define KV_SET_XX 2u
-#define KV_SET_GET 4u
-#define KV_SET_KEEPTTL 8u
-#define KV_SET_PERSIST 16u
-
 /* ---- GET, MGET: reads whose replies may come later ---- */
 
 struct string_get {
@@ -217,92 +211,11 @@ enum kv_outcome kv_cmd_mget(struct kv_command *c)
 
 /* ---- SET ---- */
 
-struct string_set {
-    uint32_t flags;
-    uint32_t timed;    /* argument with the time, 0: none */
-    uint32_t unit_ms;  /* of it                           */
-    int absolute;      /* EXAT, PXAT                      */
-    int64_t expire_ms; /* 0: none                         */
-};
-
-static const struct {
-    const char *word;
-    uint32_t unit_ms;
-    int absolute;
-} string_times[] = {{"ex", 1000, 0}, {"px", 1, 0}, {"exat", 1000, 1}, {"pxat", 1, 1}};
-
-/* EX, PX, EXAT or PXAT at argument @p i, with its time. 0; -1 it is none or not allowed here. */
-static int string_time(const struct kv_command *c, struct string_set *o, uint32_t i)
-{
-    uint32_t t = 0;
-
-    while (t < SNIC_COUNTOF(string_times) && !resp_arg_is(&c->argv[i], string_times[t].word))
-        t++;
-    if (t == SNIC_COUNTOF(string_times) || i + 1 >= c->argc ||
-        (o->flags & (KV_SET_KEEPTTL | KV_SET_PERSIST)) != 0)
-        return -1;
-    /* The same word again is fine: the last one counts. */
-    if (o->timed != 0 &&
-        (o->unit_ms != string_times[t].unit_ms || o->absolute != string_times[t].absolute))
-        return -1;
-    o->timed = i + 1;
-    o->unit_ms = string_times[t].unit_ms;
-    o->absolute = string_times[t].absolute;
-    return 0;
-}
-
-/* Options from argument @p i on, of those in @p allowed and times. 0, or the error is written. */
-static int string_options(struct kv_command *c, struct string_set *o, uint32_t i, uint32_t allowed)
-{
-    static const struct {
-        const char *word;
-        uint32_t flag;
-        uint32_t against;
-    } words[] = {{"nx", KV_SET_NX, KV_SET_XX},
-                 {"xx", KV_SET_XX, KV_SET_NX},
-                 {"get", KV_SET_GET, 0},
-                 {"keepttl", KV_SET_KEEPTTL, KV_SET_PERSIST},
-                 {"persist", KV_SET_PERSIST, KV_SET_KEEPTTL}};
-
-    for (; i < c->argc; i++) {
-        uint32_t w = 0;
-
-        while (w < SNIC_COUNTOF(words) &&
-               ((words[w].flag & allowed) == 0 || !resp_arg_is(&c->argv[i], words[w].word)))
-            w++;
-        if (w < SNIC_COUNTOF(words) && (o->flags & words[w].against) == 0 &&
-            (o->timed == 0 || (words[w].flag & (KV_SET_KEEPTTL | KV_SET_PERSIST)) == 0)) {
-            o->flags |= words[w].flag;
-        } else if (w == SNIC_COUNTOF(words) && string_time(c, o, i) == 0) {
-            i++;
-        } else {
-            kv_put_error(c->engine, "ERR syntax error");
-            return -1;
-        }
-    }
-    return 0;
-}
-
 /* The time that the options name. 0, or the error is written. */
-static int string_expiry(struct kv_command *c, struct string_set *o)
+static int string_expiry(struct kv_command *c, struct resp_set *o)
 {
-    const struct resp_arg *a = &c->argv[o->timed];
-    int64_t n = 0;
-    int r;
-
-    if (o->timed == 0)
-        return 0;
-    r = kv_expiry(c, a, o->unit_ms, o->absolute, &o->expire_ms);
-    if (r == -1) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
-        return -1;
-    }
-    (void)resp_number(a->data, a->size, &n);
-    if (r != 0 || n <= 0) {
-        kv_put_error(c->engine, "ERR invalid expire time in '%s' command", c->spec->name);
-        return -1;
-    }
-    return 0;
+    return resp_set_expiry(&c->engine->reply, c->argv, c->spec->name,
+                           (int64_t)kv_store_wall_ms(c->store), o);
 }
 
 static int string_too_long(struct kv_command *c, uint32_t i)
@@ -351,39 +264,40 @@ static enum kv_outcome string_old_value(struct kv_command *c, const struct kv_en
     return KV_DONE;
 }
 
-static enum kv_outcome string_set(struct kv_command *c, const struct string_set *o, uint32_t value)
+static enum kv_outcome string_set(struct kv_command *c, const struct resp_set *o, uint32_t value)
 {
     struct kv_entry *entry = kv_command_entry(c, 1);
     uint64_t expire = (uint64_t)o->expire_ms;
     enum kv_outcome outcome;
     int flag;
 
-    if ((o->flags & KV_SET_GET) != 0) {
+    if ((o->flags & RESP_SET_GET) != 0) {
         outcome = string_old_value(c, entry, &flag);
         if (outcome != KV_DONE || flag)
             return outcome;
     }
-    if (((o->flags & KV_SET_NX) != 0 && entry != NULL) ||
-        ((o->flags & KV_SET_XX) != 0 && entry == NULL)) {
-        if ((o->flags & KV_SET_GET) == 0)
+    if (((o->flags & RESP_SET_NX) != 0 && entry != NULL) ||
+        ((o->flags & RESP_SET_XX) != 0 && entry == NULL)) {
+        if ((o->flags & RESP_SET_GET) == 0)
             kv_put_null(c->engine);
         if (entry != NULL)
             kv_depends(c, kv_store_end(entry));
         return KV_DONE;
     }
-    if ((o->flags & KV_SET_KEEPTTL) != 0 && entry != NULL)
+    if ((o->flags & RESP_SET_KEEPTTL) != 0 && entry != NULL)
         expire = entry->expire_ms;
     outcome = string_store(c, value, expire, &flag);
-    if (outcome == KV_DONE && flag && (o->flags & KV_SET_GET) == 0)
+    if (outcome == KV_DONE && flag && (o->flags & RESP_SET_GET) == 0)
         kv_put_text(c->engine, "+OK\r\n");
     return outcome;
 }
 
 enum kv_outcome kv_cmd_set(struct kv_command *c)
 {
-    struct string_set o = {0};
+    struct resp_set o = {0};
 
-    if (string_options(c, &o, 3, KV_SET_NX | KV_SET_XX | KV_SET_GET | KV_SET_KEEPTTL) != 0 ||
+    if (resp_set_options(&c->engine->reply, c->argv, c->argc, 3,
+                         RESP_SET_NX | RESP_SET_XX | RESP_SET_GET | RESP_SET_KEEPTTL, &o) != 0 ||
         string_expiry(c, &o) != 0 || string_too_long(c, 2))
         return KV_DONE;
     return string_set(c, &o, 2);
@@ -410,7 +324,7 @@ enum kv_outcome kv_cmd_setnx(struct kv_command *c)
 
 enum kv_outcome kv_cmd_setex(struct kv_command *c)
 {
-    struct string_set o = {.timed = 2, .unit_ms = c->spec->name[0] == 'p' ? 1 : 1000};
+    struct resp_set o = {.timed = 2, .unit_ms = c->spec->name[0] == 'p' ? 1 : 1000};
 
     if (string_expiry(c, &o) != 0 || string_too_long(c, 3))
         return KV_DONE;
@@ -419,7 +333,7 @@ enum kv_outcome kv_cmd_setex(struct kv_command *c)
 
 enum kv_outcome kv_cmd_getset(struct kv_command *c)
 {
-    struct string_set o = {.flags = KV_SET_GET};
+    struct resp_set o = {.flags = RESP_SET_GET};
 
     return string_too_long(c, 2) ? KV_DONE : string_set(c, &o, 2);
 }
@@ -440,9 +354,9 @@ enum kv_outcome kv_cmd_getdel(struct kv_command *c)
 
 /* GETEX on an existing key: the value is written already. */
 static enum kv_outcome string_getex(struct kv_command *c, struct kv_entry *entry,
-                                    const struct string_set *o)
+                                    const struct resp_set *o)
 {
-    int persist = (o->flags & KV_SET_PERSIST) != 0;
+    int persist = (o->flags & RESP_SET_PERSIST) != 0;
     size_t written = c->engine->reply.size;
     enum kv_outcome outcome;
     int r;
@@ -461,13 +375,13 @@ static enum kv_outcome string_getex(struct kv_command *c, struct kv_entry *entry
 
 enum kv_outcome kv_cmd_getex(struct kv_command *c)
 {
-    struct string_set o = {0};
+    struct resp_set o = {0};
     struct kv_entry *entry;
     enum kv_outcome outcome;
     size_t start = c->engine->reply.size;
     int failed;
 
-    if (string_options(c, &o, 2, KV_SET_PERSIST) != 0)
+    if (resp_set_options(&c->engine->reply, c->argv, c->argc, 2, RESP_SET_PERSIST, &o) != 0)
         return KV_DONE;
     entry = kv_command_entry(c, 1);
     if (entry == NULL) {

@@ -46,9 +46,7 @@ void kv_put_count(struct kv_engine *e, char type, int64_t n)
 
 void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count)
 {
-    kv_put_count(e, '*', (int64_t)count);
-    for (size_t i = 0; i < count; i++)
-        kv_put_format(e, "+%s\r\n", lines[i]);
+    resp_put_help(&e->reply, lines, count);
 }
 
 void kv_put_integer(struct kv_engine *e, int64_t n)
@@ -98,7 +96,6 @@ void kv_put_error(struct kv_engine *e, const char *format, ...)
     va_start(ap, format);
     resp_put_verror(&e->reply, format, ap);
     va_end(ap);
-    e->stats.errors++;
 }
 
 void kv_put_store_error(struct kv_engine *e, int error)

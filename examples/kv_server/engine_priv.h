@@ -12,15 +12,14 @@
 #ifndef KV_ENGINE_PRIV_H
 #define KV_ENGINE_PRIV_H
 
-#include "../resp/reply.h"
+#include "../resp/arguments.h"
+#include "../resp/session.h"
 #include "store.h"
 #include "word.h"
 
 /** Replies waiting for room above; beyond this, commands wait too. */
 #define KV_OUT_LIMIT (32u << 20)
 #define KV_CLIENT_NAME_MAX 256
-/** The version that INFO has: the Redis whose semantics these are. */
-#define KV_REDIS_VERSION "7.0.15"
 #define KV_ARGS_INLINE 64
 /** Arguments and bytes of a reply that there is memory for while no command runs. */
 #define KV_ARGS_KEEP 65536u
@@ -305,14 +304,6 @@ int kv_number(struct kv_command *c, const struct resp_arg *a, int64_t *out);
 int kv_database_check(struct kv_command *c, int64_t n);
 /** An argument as the number of a database. 0, or the error is written. */
 int kv_database_number(struct kv_command *c, const struct resp_arg *a, uint32_t *out);
-/**
- * Turn a time argument into an absolute wall clock in ms. @p unit_ms: 1000 or 1;
- * @p absolute: EXAT and the like.
- * @return 0; -1 not a number; -2 out of range
- */
-int kv_expiry(struct kv_command *c, const struct resp_arg *a, uint64_t unit_ms, int absolute,
-              int64_t *out);
-
 /* ---- command_read.c ---- */
 
 /** This reply shows what is durable only from @p end on (R9). */

@@ -7,6 +7,7 @@
 void kv_engine_reset_stats(struct kv_engine *e)
 {
     memset(&e->stats, 0, sizeof(e->stats));
+    e->reply.errors = 0;
     e->connections = 0;
 }
 
@@ -20,7 +21,7 @@ void kv_engine_get_stats(const struct kv_engine *e, struct kv_engine_stats *out)
     s.hits = e->stats.hits;
     s.misses = e->stats.misses;
     s.sets = e->stats.sets;
-    s.errors += e->stats.errors;
+    s.errors += e->stats.errors + e->reply.errors;
     s.query_limit = e->stats.query_limit;
     s.auth_failures = e->stats.auth_failures;
     s.clients = e->client_count;

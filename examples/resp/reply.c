@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "reply.h"
 
-#include "snicstore/base.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +120,26 @@ void resp_put_verror(struct resp_reply *r, const char *format, va_list ap)
     resp_put(r, "-", 1);
     resp_put(r, text, (size_t)n);
     resp_put(r, "\r\n", 2);
+    r->errors++;
+}
+
+void resp_put_error(struct resp_reply *r, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    resp_put_verror(r, format, ap);
+    va_end(ap);
+}
+
+void resp_put_help(struct resp_reply *r, const char *const *lines, size_t count)
+{
+    resp_put_count(r, '*', (int64_t)count);
+    for (size_t i = 0; i < count; i++) {
+        resp_put(r, "+", 1);
+        resp_put_text(r, lines[i]);
+        resp_put(r, "\r\n", 2);
+    }
 }
 
 void resp_reply_free(struct resp_reply *r)

@@ -11,6 +11,7 @@
 #define EX_RESP_REPLY_H
 
 #include "resp.h"
+#include "snicstore/base.h"
 
 #include <stdarg.h>
 
@@ -19,8 +20,9 @@ struct resp_reply {
     char *data;
     size_t size;
     size_t room;
-    int failed; /**< there was no memory */
-    int resp3;  /**< version 3 */
+    int failed;      /**< there was no memory */
+    int resp3;       /**< version 3 */
+    uint64_t errors; /**< put so far */
 };
 
 void resp_put(struct resp_reply *r, const void *data, size_t size);
@@ -42,6 +44,9 @@ void resp_put_null_array(struct resp_reply *r);
 void resp_put_verbatim(struct resp_reply *r, const void *data, size_t size);
 /** "-<text>\r\n"; control characters become blanks, as Redis does. At most 511 bytes. */
 void resp_put_verror(struct resp_reply *r, const char *format, va_list ap);
+void resp_put_error(struct resp_reply *r, const char *format, ...) SNIC_PRINTF(2, 3);
+/** A text per line, as HELP answers. */
+void resp_put_help(struct resp_reply *r, const char *const *lines, size_t count);
 /** Give back the memory; empty afterwards. */
 void resp_reply_free(struct resp_reply *r);
 

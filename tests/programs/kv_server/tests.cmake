@@ -19,7 +19,8 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_roo
   ${_kv}/command_sub.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
   ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_info.c
-  ${_kv}/command_slow.c ${_resp}/resp.c ${_resp}/reply.c
+  ${_kv}/command_slow.c ${_resp}/resp.c
+  ${_resp}/reply.c ${_resp}/arguments.c ${_resp}/session.c ${_resp}/config.c
   ${_kv}/tenant.c ${_kv}/command_session.c ${_kv}/command_client.c ${_kv}/command_config.c
   ${_kv}/transaction.c ${_resp}/settings.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
