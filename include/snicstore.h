@@ -40,6 +40,7 @@
 #include "snicstore/control.h"
 #include "snicstore/replica.h"
 #include "snicstore/store.h"
+#include "snicstore/storeclient.h"
 #include "snicstore/fs.h"
 #include "snicstore/nvmefslink.h"
 #include "snicstore/hcachelink.h"

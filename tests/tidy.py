@@ -45,6 +45,7 @@ FLOOR = {
     "control": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments", "volume"],
     "replica": DOOR + ["io", "net", "ebs", "ddp", "member", "wal"],
     "store": DOOR + ["io", "net", "ebs", "ddp", "member", "wal", "replica"],
+    "storeclient": DOOR + ["io", "net", "ebs", "ddp", "member", "wal", "replica", "store"],
     "fs": DOOR + ["io", "kv", "kvop", "fsop", "kvfs"],
     "nvmefslink": DOOR + ["dma", "fsop", "nvmefs"],
     "fsdispatch": DOOR + ["dma", "nvmefs", "nvmefslink", "io", "kv", "kvop", "fsop",
