@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# run.sh [MODULE...] [--seconds N] [--requests N] [--repeats N]
+# run.sh [MODULE...] [--seconds N] [--requests N] [--repeats N] [--short]
 #
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
 # the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules,
@@ -14,10 +14,11 @@
 # without (as root); `minos` the replication engine, its explorer, its simulation, and the MINOS
 # paper's figures in simulated time. `neighbours`: what a slow, paused, hostile or full client costs
 # the others of the same server, beside what it costs with redis-server, nbdkit and ext4 (40
-# minutes; bench/neighbours.sh runs parts of it). --seconds N: time of each program per case;
-# --requests N: of a node, in the figures of minos (10000; the paper's are 100000), and of the
-# victims in neighbours (100000); --repeats N: of neighbours (5). Save the output: bench/plot.sh
-# makes pictures of it.
+# minutes; bench/neighbours.sh runs parts of it). `replica`: clusters of ddp_server beside etcd,
+# redis-server with replicas and a server on libraft (20 minutes, --short: 5). --seconds N: time of
+# each program per case; --requests N: of a node, in the figures of minos (10000; the paper's are
+# 100000), and of the victims in neighbours (100000); --repeats N: of neighbours (5). Save the
+# output: bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -25,13 +26,14 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,22s/^# \{0,1\}//p' "$0"; exit "$1"; }
-seconds= modules= requests= repeats=
+usage() { sed -n '3,21s/^# \{0,1\}//p' "$0"; exit "$1"; }
+seconds= modules= requests= repeats= short=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --requests) requests=${2:?--requests N}; shift ;;
     --repeats) repeats=${2:?--repeats N}; shift ;;
+    --short) short=--short ;;
     minos) modules="$modules ddp explorer swarm minos" ;;
     solar) modules="$modules ebs solar" ;;
     dds)
@@ -67,6 +69,12 @@ case " $modules " in
     /usr/include/fuse3/fuse.h:libfuse3-dev fusermount3:fuse3 openssl/evp.h:libssl-dev >&2 ;;
 esac
 case " $modules " in
+*" replica "*) packages etcd:etcd-server etcdctl:etcd-client raft.h:libraft-dev uv.h:libuv1-dev \
+    grpcpp/grpcpp.h:libgrpc++-dev google/protobuf/message.h:libprotobuf-dev \
+    protoc:protobuf-compiler grpc_cpp_plugin:protobuf-compiler-grpc \
+    /usr/share/gocode/src/go.etcd.io/etcd:golang-etcd-server-dev >&2 ;;
+esac
+case " $modules " in
 *" kvfs "* | *" hcache "*)
     # Without one of them its rows are missing, visibly.
     {
@@ -86,7 +94,7 @@ mkdir -p "$out" || exit 1
 # Only what the named modules need; everything when the storage node is among them.
 case " $modules " in
 *" kv "* | *" kvfs "* | *" proxy "* | *" figures "* | *" tenants "* | *" qos "* | \
-    *" neighbours "*) only= ;;
+    *" neighbours "* | *" replica "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
@@ -101,9 +109,16 @@ build() {
     cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
         -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF || return 1
     targets=
-    if [ "$modules" = " neighbours" ]; then # six programs of all modules
+    programs= # of all modules
+    case $modules in
+    " neighbours")
+        programs="neighbours kv_server page_server solar_volume director_proxy kvfs_mount"
+        ;;
+    " replica") programs="ddp_server resp_load calibrate raft_server etcd_load" ;;
+    esac
+    if [ -n "$programs" ]; then
         known=$(cmake --build "$out" --target help)
-        for t in neighbours kv_server page_server solar_volume director_proxy kvfs_mount; do
+        for t in $programs; do
             case $known in *"$t"*) targets="$targets $t" ;; esac
         done
     fi
@@ -138,7 +153,11 @@ for m in $modules; do
         continue
         ;;
     esac
-    if [ "$m" = neighbours ]; then
+    if [ "$m" = replica ]; then
+        # shellcheck disable=SC2086
+        SNIC_BENCH_BUILD=$out sh bench/replica.sh $short ${seconds:+--seconds "$seconds"} ||
+            status=1
+    elif [ "$m" = neighbours ]; then
         SNIC_BENCH_BUILD=$out sh bench/neighbours.sh ${seconds:+--seconds "$seconds"} \
             ${requests:+--requests "$requests"} ${repeats:+--repeats "$repeats"} || status=1
     elif [ "$m" = kvfs ]; then
