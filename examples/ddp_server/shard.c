@@ -145,7 +145,8 @@ void ds_shard_open(struct ds_shard *s)
 
 /* ---- State ---- */
 
-/* What ended the replica, in the words of the options. */
+/* What ended the replica, in the words of the options. The node ends with it: what its supervisor
+ * starts anew reads the log and learns the rest from the others. */
 static void shard_failed(const struct ds_shard *s, int failure)
 {
     const char *why = failure == SNIC_EEXIST     ? "the file is not a log of a shard"
@@ -153,7 +154,7 @@ static void shard_failed(const struct ds_shard *s, int failure)
                       : failure == SNIC_EINVAL   ? "the log does not fit the options"
                                                  : snic_strerror(failure);
 
-    ex_log(EX_ERROR, "shard %u has stopped: log '%s/shard-%u.log': %s", s->index,
+    ex_die("shard %u has stopped: log '%s/shard-%u.log': %s", s->index,
            s->node->config->server.directory, s->index, why);
 }
 

@@ -131,6 +131,10 @@ class Run:
         t.start()
         t.join()
 
+    def reasons(self):
+        reasons = sorted(self.history.reasons.items(), key=lambda r: -r[1])
+        print("not answered or refused:", ", ".join(f"{n} {w}" for w, n in reasons) or "none")
+
     def end(self, keys):
         self.cluster.close()
         self.history.close()
@@ -143,6 +147,7 @@ class Run:
         print(f"operations: {ok} ok, {self.history.total('no')} refused, "
               f"{self.history.total('fail')} failed, {unknown} unknown; "
               f"ended by themselves: {self.cluster.ends}")
+        self.reasons()
         if keys is not None and ok < 10 * self.o.seconds:
             self.wrong.append(f"only {ok} operations succeeded")
         return self.wrong

@@ -83,6 +83,7 @@ class History:
         self.file = open(path, "w", encoding="utf-8")
         self.lock = threading.Lock()
         self.counts = {}
+        self.reasons = {}
 
     @staticmethod
     def now():
@@ -94,6 +95,9 @@ class History:
         what = kind, result.split(":")[0]
         with self.lock:
             self.counts[what] = self.counts.get(what, 0) + 1
+            if what[1] in ("fail", "unknown"):
+                reason = f"{kind} {result}"
+                self.reasons[reason] = self.reasons.get(reason, 0) + 1
             print(*words, file=self.file)
 
     def fault(self, what, node, at=None):
@@ -227,10 +231,9 @@ class Client(threading.Thread):
         draw = self.rng.random()
         if draw < 0.05 and (old := self.keys.old()):
             return "get", old
-        if draw < 0.20:
-            return ("incr" if self.rng.random() < 0.7 else "get"), self.keys.pick(True)
-        kinds = ("get",) * 10 + ("set",) * 7 + ("cas",) * 3 + ("del",) * 1
-        return self.rng.choice(kinds), self.keys.pick(False)
+        kind = self.rng.choice(self.kind.kinds)
+        counter = kind == "incr" or (kind == "get" and draw > 0.9 and "incr" in self.kind.kinds)
+        return kind, self.keys.pick(counter)
 
     def step(self):
         kind, key = self.draw()

@@ -13,6 +13,7 @@ class Redis:
     counts_messages = False
     timeout = 6.0
     large = 60_000
+    kinds = ("get",) * 10 + ("set",) * 7 + ("cas",) * 3 + ("del",) * 1 + ("incr",) * 3
     PORT = 6379
 
     def __init__(self, network, program=None, nodes=1, flush="always"):
@@ -89,4 +90,59 @@ class Redis:
         return "ok"
 
 
-KINDS = {"redis": Redis}
+class Ddp:
+    """Nodes of ddp_server."""
+
+    # Refusals before anything was sent. Another error leaves the outcome of a write open.
+    CERTAIN = {"CLUSTERDOWN", "LOADING", "TRYAGAIN", "OOM", "NOREPLICAS", "NOAUTH"}
+    ELSEWHERE = {"CLUSTERDOWN", "LOADING", "UNKNOWN"}
+    keeps = "both"
+    counts_messages = False
+    timeout = 12.0
+    large = 60_000
+    kinds = ("get",) * 10 + ("set",) * 7 + ("del",) * 1
+    CLIENTS, PEERS = 6379, 7000
+
+    def __init__(self, network, program, nodes):
+        self.network = network
+        self.program = program
+        self.nodes = nodes
+        self.more = []
+
+    def address(self, i):
+        return self.network.address(i), self.CLIENTS
+
+    def command(self, i, disk, first):
+        peers = ",".join(f"{self.network.address(n)}:{self.PEERS}" for n in range(self.nodes))
+        return [*self.network.inside(i), self.program, "--listen",
+                f"{self.network.address(i)}:{self.CLIENTS}", "--protected-mode", "no", "--node",
+                str(i), "--peers", peers, "--cluster", "77", "--dir", disk + "/ddp", "--log-size",
+                "64M", "--memory", "256M", "--keys", "20000", *(["--found"] if first else []),
+                *self.more]
+
+    def greet(self, connection):
+        pass
+
+    @staticmethod
+    def full(i, connection):
+        del i
+        return connection("GET", "probe") is None
+
+    @staticmethod
+    def figures(connection):
+        del connection
+        return {}
+
+    @staticmethod
+    def durability(rng, kind, counter):
+        del rng, kind, counter
+        return "default"
+
+    get = staticmethod(Redis.get)
+    set = staticmethod(Redis.set)
+    delete = staticmethod(Redis.delete)
+    incr = staticmethod(Redis.incr)
+    result = staticmethod(Redis.result)
+
+
+KINDS = {"redis": Redis, "ddp": Ddp}
