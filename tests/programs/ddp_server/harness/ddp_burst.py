@@ -43,7 +43,7 @@ class Load:
         self.number = outstanding
 
     def write(self, connection, number):
-        value = f"{number}:".encode() + b"x" * SIZE
+        value = f"{number}:".encode() + b"x" * (SIZE - len(str(number)) - 1)
         connection.socket.settimeout(30)
         connection.send(*self.kind.set(f"burst{number % 1000}", value, "default"))
 

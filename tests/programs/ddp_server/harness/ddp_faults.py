@@ -195,6 +195,8 @@ def night(o, kind, network, folder, state):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as f:
             done = json.load(f)
+    if done["seconds"] >= o.minutes * 60:  # a new night, with other seeds
+        done["seconds"] = 0.0
     while done["seconds"] < o.minutes * 60:
         disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}", f"{state}/n{i}")
                  for i in range(o.nodes)]

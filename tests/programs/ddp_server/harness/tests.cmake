@@ -40,4 +40,18 @@ set(_dh_parts --lossfs $<TARGET_FILE:lossfs> --forwarder $<TARGET_FILE:ddp_forwa
 ddp_harness_test(ddp_harness_redis "" ${_dh}/ddp_faults.py ${_dh_parts} --kind redis --nodes 1
   --seconds 8)
 ddp_harness_test(ddp_harness_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --kind redis --nodes 1
-  --seconds 4 --schedule ${_dh}/redis_lie.schedule --lie --expect-wrong)
+  --seconds 4 --schedule ${_dh}/lie.schedule --lie --expect-wrong)
+
+# Nodes of ddp_server. By day a schedule each, of seeds that depend on the commit; by night, 120
+# minutes on the same disks, resumed where a night was interrupted.
+if(NOT TARGET ddp_server)
+  return()
+endif()
+list(APPEND _dh_parts --server $<TARGET_FILE:ddp_server>)
+ddp_harness_test(ddp_faults_three "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 40)
+ddp_harness_test(ddp_faults_five "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5 --seconds 25)
+ddp_harness_test(ddp_faults_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
+  --schedule ${_dh}/ddp_lie.schedule --lie --expect-wrong)
+ddp_harness_test(ddp_faults_night nightly ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
+  --state ${CMAKE_BINARY_DIR}/ddp_faults_night --minutes 120)
+set_tests_properties(ddp_faults_night PROPERTIES TIMEOUT 10800)
