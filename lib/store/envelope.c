@@ -37,6 +37,11 @@ int store_envelope_get(const void *bytes, size_t size, struct store_envelope *ou
     out->list = out->key + out->key_size;
     out->data = p + front;
     out->size = (uint32_t)(size - front);
+    for (uint32_t i = 0; i < out->sessions; i++) {
+        const unsigned char *x = out->list + store_list_bytes(i);
+        if (snic_get_le64(x) == 0 || snic_get_le64(x + 8) == 0 || snic_get_le32(x + 36) != 0)
+            return SNIC_ECORRUPT;
+    }
     return 0;
 }
 

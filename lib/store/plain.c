@@ -50,6 +50,7 @@ static int plain_write(struct snic_store_op *op)
     struct store_envelope old, e;
     uint64_t version, value;
     uint32_t kind = SNIC_REPLICA_PUT;
+    memset(&old, 0, sizeof(old));
     int result = plain_peek(op, &old, &version, &value);
     if (result == SNIC_EEXIST) {
         op->data = old.key;

@@ -14,7 +14,7 @@ void store_cluster_fail(struct store_cluster *c, const char *why)
 
 /* ---- Nodes ---- */
 
-static void store_replica_options(struct store_cluster *c, struct store_node *n, int found,
+static void store_replica_options(struct store_cluster *c, struct store_cluster_node *n, int found,
                                   struct snic_replica_opts *o)
 {
     memset(o, 0, sizeof(*o));
@@ -63,7 +63,7 @@ static void store_options_of(struct store_cluster *c, const struct snic_replica_
     o->changes_bytes = c->o.changes_bytes;
 }
 
-static void store_doors(struct store_cluster *c, struct store_node *n)
+static void store_doors(struct store_cluster *c, struct store_cluster_node *n)
 {
     struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 16};
     net.recv_buffers = 16;
@@ -84,7 +84,7 @@ void store_cluster_options(struct store_cluster *c, uint32_t node, struct snic_r
     store_options_of(c, r, o);
 }
 
-static void store_close(struct store_node *n)
+static void store_close(struct store_cluster_node *n)
 {
     if (n->loop == NULL)
         return;
@@ -99,7 +99,7 @@ static void store_close(struct store_node *n)
 
 void store_cluster_up(struct store_cluster *c, uint32_t node, int found)
 {
-    struct store_node *n = &c->node[node];
+    struct store_cluster_node *n = &c->node[node];
     struct snic_replica_opts r;
     struct snic_store_opts o;
     if (n->up)
@@ -124,7 +124,7 @@ void store_cluster_up(struct store_cluster *c, uint32_t node, int found)
     n->up = 1;
 }
 
-static void store_stop(struct store_node *n, enum store_death how)
+static void store_stop(struct store_cluster_node *n, enum store_death how)
 {
     if (n->paused)
         store_cluster_pause(n->c, n->number, 0);
@@ -284,7 +284,7 @@ static void store_acted(struct snic_store_op *op)
 
 int store_begin(struct store_cluster *c, uint32_t node, struct store_act *a)
 {
-    struct store_node *n = &c->node[node];
+    struct store_cluster_node *n = &c->node[node];
     if (!n->up || n->paused)
         return SNIC_ESTALE;
     a->c = c;

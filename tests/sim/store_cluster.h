@@ -26,7 +26,7 @@ struct store_cluster_opts {
     uint32_t checks;       /* every so many steps the stores are checked; 0: never */
 };
 
-struct store_node {
+struct store_cluster_node {
     struct store_cluster *c;
     struct snic_loop *loop;
     struct snic_net *net;
@@ -63,7 +63,7 @@ struct store_cluster {
     struct snic_timer tick;
     struct snic_rng rng;
     struct snic_net_addr addrs[SNIC_DDP_NODES_MAX];
-    struct store_node node[STORE_NODES];
+    struct store_cluster_node node[STORE_NODES];
     struct store_act got; /* of the last operation that was waited for */
     const char *failure;
 };

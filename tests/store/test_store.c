@@ -262,6 +262,30 @@ static void test_store_session_repeated_executes_once(void **state)
     done(c);
 }
 
+/* A deletion with a condition keeps the list as well, and it has a list entry of its own. */
+static void test_store_session_deletion_keeps_the_list(void **state)
+{
+    struct store_cluster *c = fresh();
+    struct store_act *a = &c->got;
+    (void)state;
+    prepare_increment(a, 7, 1);
+    assert_int_equal(store_act(c, 0, a), 0);
+    for (uint64_t client = 0; client < 2; client++) {
+        memset(&a->op, 0, sizeof(a->op));
+        a->op.kind = SNIC_STORE_DELETE;
+        a->op.key = "count";
+        a->op.key_size = 5;
+        a->op.flags = SNIC_STORE_EXACT;
+        a->op.client = a->op.sequence = 8 * client;
+        assert_int_equal(store_act(c, 1, a), client == 0 ? 0 : SNIC_ENOENT);
+        prepare_increment(a, 7, 1);
+        assert_int_equal(store_act(c, 2, a), 0);
+        assert_int_equal(a->op.out, SNIC_STORE_REPEATED);
+    }
+    assert_int_equal(store_get(c, 2, "count", 5), SNIC_ENOENT);
+    done(c);
+}
+
 /* More clients than the list has: the first one's retry is unknown, never executed again; a new
  * operation with what a read gave is. */
 static void test_store_session_beyond_bound_unknown(void **state)
@@ -333,6 +357,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_conditions_decide),
         cmocka_unit_test(test_store_modify_concurrent_increments_all_count),
         cmocka_unit_test(test_store_session_repeated_executes_once),
+        cmocka_unit_test(test_store_session_deletion_keeps_the_list),
         cmocka_unit_test(test_store_session_beyond_bound_unknown),
         cmocka_unit_test(test_store_changes_bounded),
     };

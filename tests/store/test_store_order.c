@@ -149,6 +149,61 @@ static void test_store_scan_after_rejoin_and_restart(void **state)
     done(c);
 }
 
+static int listed(struct store_cluster *c, uint32_t node, const char *key)
+{
+    static struct snic_store_cursor cursor;
+    struct snic_store_entry e;
+    memset(&cursor, 0, sizeof(cursor));
+    memcpy(cursor.key, key, strlen(key));
+    cursor.key_size = (uint32_t)strlen(key);
+    int result = snic_store_next(c->node[node].s, &cursor, &e);
+    return result == 0 && e.key_size == strlen(key) && memcmp(e.key, key, e.key_size) == 0;
+}
+
+/* A conditional deletion meets a write and fails: the key was always present, and is in each scan
+ * of each node, at each moment of it. */
+static void test_store_scan_during_a_deletion_that_fails(void **state)
+{
+    struct store_cluster *c = fresh(&(struct store_cluster_opts){.seed = support_seed()});
+    struct store_act *put = test_calloc(2, sizeof(*put)), *del = put + 1;
+    uint32_t failed = 0;
+    (void)state;
+    assert_int_equal(store_put(c, 0, "key", 3, "1", 1), 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        int gap = 0;
+        store_cluster_run(c, 5 * STORE_MS);
+        assert_int_equal(store_get(c, 0, "key", 3), 0);
+        memset(put, 0, 2 * sizeof(*put));
+        del->op.kind = SNIC_STORE_DELETE;
+        del->op.key = put->op.key = "key";
+        del->op.key_size = put->op.key_size = 3;
+        del->op.condition = SNIC_STORE_IF_VERSION;
+        del->op.version = c->got.op.version;
+        put->op.kind = SNIC_STORE_PUT;
+        put->op.data = "2";
+        put->op.size = 1;
+        assert_int_equal(store_begin(c, i % 3, del), 0);
+        store_cluster_run(c, 10000 * (i % 10));
+        assert_int_equal(store_begin(c, (i + 1) % 3, put), 0);
+        for (uint32_t t = 0; put->pending || del->pending; t++) {
+            assert_true(t < 100000);
+            store_cluster_run(c, 2000);
+            for (uint32_t n = 0; n < 3; n++)
+                gap |= !listed(c, n, "key");
+        }
+        assert_int_equal(put->op.result, 0);
+        if (del->op.result == SNIC_ECANCELED)
+            assert_false(gap);
+        failed += del->op.result == SNIC_ECANCELED;
+        store_cluster_run(c, 5 * STORE_MS);
+        if (store_get(c, 1, "key", 3) != 0)
+            assert_int_equal(store_put(c, 0, "key", 3, "1", 1), 0);
+    }
+    assert_true(failed > 5);
+    test_free(put);
+    done(c);
+}
+
 /* ---- TTL ---- */
 
 static int put_ttl(struct store_cluster *c, uint32_t node, const char *key, uint64_t ttl_ns,
@@ -219,6 +274,34 @@ static void test_store_ttl_ends_everywhere(void **state)
     assert_int_equal(c->got.op.out, SNIC_STORE_REPEATED);
     store_cluster_run(c, 4 * (uint64_t)SECOND);
     assert_int_equal(get(c, 2, "e"), SNIC_ENOENT);
+    done(c);
+}
+
+/* A write that meets the end of the older value's TTL, some microseconds before or after: it stays.
+ */
+static void test_store_ttl_race_with_a_write(void **state)
+{
+    struct store_cluster *c = fresh(&(struct store_cluster_opts){.seed = support_seed()});
+    struct store_act *put = test_calloc(1, sizeof(*put));
+    struct snic_store_entry e;
+    (void)state;
+    for (uint32_t i = 0; i < 150; i++) {
+        assert_int_equal(put_ttl(c, 0, "k", 20 * STORE_MS, 0), 0);
+        assert_int_equal(snic_store_look(c->node[0].s, "k", 1, &e), 0);
+        store_cluster_run(c, e.ttl_ns + 1000 * (uint64_t)i - 100000);
+        memset(put, 0, sizeof(*put));
+        put->op.kind = SNIC_STORE_PUT;
+        put->op.key = "k";
+        put->op.key_size = 1;
+        put->op.data = "new";
+        put->op.size = 3;
+        assert_int_equal(store_begin(c, 1 + i % 2, put), 0);
+        store_cluster_run(c, 50 * STORE_MS);
+        assert_int_equal(put->op.result, 0);
+        assert_int_equal(get(c, 0, "k"), 0);
+        assert_memory_equal(c->got.data, "new", 3);
+    }
+    test_free(put);
     done(c);
 }
 
@@ -389,6 +472,11 @@ static void test_store_watch_sees_each_change(void **state)
     store_cluster_down(c, 1, STORE_CRASH);
     store_cluster_up(c, 1, 0);
     assert_true(store_cluster_settle(c));
+    memset(&all.position, 0, sizeof(all.position));
+    assert_int_equal(snic_store_watch_start(c->node[1].s, &all), 0);
+    for (uint32_t i = 0; i < 20; i++) /* its numbers reach the old position */
+        assert_int_equal(store_put(c, 1, "ab", 2, "5", 1), 0);
+    snic_store_watch_stop(c->node[1].s, &all);
     all.position = at;
     assert_int_equal(snic_store_watch_start(c->node[1].s, &all), SNIC_EOVERFLOW);
     snic_store_watch_stop(c->node[1].s, &all);
@@ -448,7 +536,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store_scan_is_the_sorted_model),
         cmocka_unit_test(test_store_scan_after_rejoin_and_restart),
+        cmocka_unit_test(test_store_scan_during_a_deletion_that_fails),
         cmocka_unit_test(test_store_ttl_ends_everywhere),
+        cmocka_unit_test(test_store_ttl_race_with_a_write),
         cmocka_unit_test(test_store_ttl_kept_by_changes),
         cmocka_unit_test(test_store_ttl_of_a_dead_coordinator),
         cmocka_unit_test(test_store_ttl_after_restart_begins_anew),

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(store store SOURCES sim/store_cluster.c)
 snic_test(store_order store SOURCES sim/store_cluster.c)
-foreach(t store store_order)
+snic_test(store_envelope store)
+snic_test(store_sim store SOURCES sim/store_cluster.c TIMEOUT 3600)
+# It has the module's sources itself, which a library of one object cannot be linked beside.
+if(NOT SNIC_SINGLE)
+  snic_test(store_weak store SOURCES sim/store_cluster.c)
+endif()
+foreach(t store store_order store_sim store_weak)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()
 endforeach()
+if(TARGET test_store_sim)
+  snic_mutants(store store 4)
+endif()

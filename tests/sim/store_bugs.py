@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Bugs of the key-value store, for mutate.py."""
+SIM = ["tests/sim/store_cluster.c"]
+PROGRAMS = {
+    "store": ["tests/store/test_store.c", *SIM],
+    "order": ["tests/store/test_store_order.c", *SIM],
+    "sim": ["tests/store/test_store_sim.c", *SIM],
+}
+LIVES = ("sim", "*executes_once*")
+REPEATED = ("store", "*session_repeated*")
+
+# name, file, text, what instead, (program, filter)
+BUGS = [
+    ("a plain write drops the list", "lib/store/plain.c",
+     "store_list_copy(s, result == 0 ? &old : NULL,", "store_list_copy(s, NULL,", LIVES),
+    ("a plain deletion drops the list", "lib/store/plain.c",
+     "} else if (e.sessions != 0 || e.removed != 0) {", "} else if (0) {", REPEATED),
+    ("a conditional deletion drops the list", "lib/store/change.c",
+     "want == SNIC_STORE_CHANGE_DELETE && e.sessions == 0 && e.removed == 0;",
+     "want == SNIC_STORE_CHANGE_DELETE;", ("store", "*deletion_keeps*")),
+    ("what beat a swap is not searched for the session", "lib/store/change.c",
+     "if (change_session(op, &old, version)) return;",
+     "if (op->tries == 0 && change_session(op, &old, version)) return;", LIVES),
+    ("the swap compares with nothing", "lib/store/change.c",
+     "store_replica_op(op, SNIC_REPLICA_CAS, change_written);",
+     "store_replica_op(op, e != NULL ? SNIC_REPLICA_PUT : SNIC_REPLICA_CAS, change_written);",
+     ("store", "*increments*")),
+    ("beyond the bound it is executed again", "lib/store/change.c",
+     "op->since >= e->removed", "1", LIVES),
+    ("what was removed from the list is forgotten", "lib/store/access.c",
+     "*removed = snic_max_u64(*removed, e.ts);", "", LIVES),
+    ("the newest of the list is removed", "lib/store/access.c", "if (drop > 0) {",
+     "if (drop > 0 && i + drop >= have) {", ("store", "*beyond_bound*")),
+    ("a session's timestamp is not filled in", "lib/store/access.c",
+     "if (e.ts == 0) e.ts = version;", "", LIVES),
+    ("an older sequence is executed", "lib/store/change.c",
+     "if (have.sequence > op->sequence) break;", "if (have.sequence > op->sequence) return 0;",
+     REPEATED),
+    ("a TTL deletes a newer value", "lib/store/change.c", "if (version != op->expect) {",
+     "if (0) {", ("order", "*ttl_race*")),
+    ("a TTL begins anew with each change", "lib/store/expire.c", "if (k->origin != origin) {",
+     "if (1) {", ("order", "*ttl_kept*")),
+    ("no node deletes for a dead coordinator", "lib/store/expire.c",
+     "return lowest && (", "return 0 && lowest && (", ("order", "*dead_coordinator*")),
+    ("a TTL outlives the value", "lib/store/expire.c",
+     "k->origin = 0; store_expire_clear(s, n);", "k->origin = 0;", ("order", "*ends_everywhere*")),
+    ("a key leaves the index when its deletion is stored", "lib/store/changed.c",
+     "if ((c->flags & SNIC_DDP_MSG_LOCKED) != 0) { changed_hold(s, c->record, k->value); /* C1 */",
+     "if (0) {", ("order", "*deletion_that_fails*")),
+    ("a change is shown when it is stored", "lib/store/changed.c",
+     "if ((c->flags & SNIC_DDP_MSG_LOCKED) != 0) k->flags |= STORE_N_LOCKED; else", "", LIVES),
+    ("a watch does not notice that it missed changes", "lib/store/watch.c",
+     "p->number >= s->ring_first &&", "1 &&", ("order", "*overflows*")),
+    ("a position of an earlier process continues", "lib/store/watch.c",
+     "p->incarnation == s->incarnation &&", "1 &&", ("order", "*each_change*")),
+    ("the ring has no bound of bytes", "lib/store/watch.c",
+     "s->ring_bytes + bytes > s->o.changes_bytes + SNIC_STORE__FRONT", "0",
+     ("order", "*bytes_bounded*")),
+    ("the prefix of a key is not updated in the index", "lib/store/index.c",
+     "k->prefix = store_key_prefix(key, size);", "k->prefix = 0;", ("order", "*sorted_model*")),
+]
