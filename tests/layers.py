@@ -232,6 +232,7 @@ LAYERS = {
         # the coordinator, then the follower and what makes up for losses
         ["scope.c"],
         ["write.c"],
+        ["read.c"],
         ["cas.c", "replay.c", "purge.c"],
         ["follow.c"],
         # nodes that join, restart, and a new membership

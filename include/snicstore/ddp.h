@@ -14,11 +14,11 @@
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
  *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
  *             About 150 bytes per record, of which there are keys_max and others_max * writes_max
- *             more; 100 per write, 50 per wait, 16 per read.
+ *             more; 100 per write, 50 per wait, 24 per read.
  * Threads     [owner] one thread owns an engine; memsize is [any].
  * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes, waits and scopes), of a
  *             restart O(keys), TICK O(timers due), an unlock or an acknowledgement O(what is in
- *             flight of that key), in Scope a write, its answer and SYNC O(scopes), PERSIST
+ *             flight of that key), in a scope a write, its answer and SYNC O(scopes), PERSIST
  *             O(waits_max). While there are tombstones, some TICK look for one to purge: up to 256
  *             records, for each tombstone at all writes and locked keys.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -83,6 +83,39 @@
  * (SNIC_ECANCELED) is a read of what it found, and does not happen later. But it may have been in a
  * log: where a restart loses what beat it (STRICT, EVENT, SCOPE), it may be what comes back, as if
  * nothing had. It takes two rounds of messages.
+ *
+ * ---- Durability of each operation ----
+ *
+ * A write names what its answer means, a read what it may return (enum snic_ddp_durability). What
+ * DEFAULT means is the model's, which is the same at all nodes:
+ *
+ *     model    write                                              read
+ *     SYNCH    ALL                                                ALL
+ *     STRICT   ALL                                                MEMORY
+ *     RENF     MEMORY, but all reads wait until it is durable     ALL
+ *     EVENT    MEMORY                                             MEMORY
+ *     SCOPE    SCOPE                                              MEMORY
+ *
+ * All of them mix, on one cluster and on one key:
+ *
+ *  - A key's operations have one order, whatever they name: mixes are linearizable as the models.
+ *  - An answered write of ALL survives a restart, or a newer write of the key does.
+ *  - An answered write of HERE survives if the restart begins from the log of the node that took
+ *    it, among others. (A node that was left out and joins again begins without its log.)
+ *  - An answered write of MEMORY survives as in EVENT, one of SCOPE as in SCOPE.
+ *  - What a read of ALL returned survives, or a newer write of the key does. Of a value that is in
+ *    memory only it makes all members flush their logs, once, and waits. If the key is overwritten
+ *    meanwhile it may return the value that was the newest at some time since it began.
+ *  - What a read of MEMORY returned may be lost, even if the write of that value named ALL: it may
+ *    have been read before it was durable. In SYNCH and RENF a read of MEMORY waits behind a write
+ *    of ALL until that is durable; in the others only until all members have it in memory.
+ *  - A CAS that fails is a read of ALL if it named ALL, or names nothing in SYNCH and RENF; else of
+ *    MEMORY. What beat it may be lost in a restart, and the CAS come back, unless that was durable.
+ *  - No operation waits for another's logs, but: a write of ALL that a newer write of the key has
+ *    overtaken waits until that one is in the logs, which makes it urgent there.
+ *
+ * "All" are the members of the epoch in which the answer is made, learners included. DONE has their
+ * number without the learners, whose copy does not count until they are FULL: it may be incomplete.
  *
  * What it needs from outside. A view that leaves a node out reaches the others only after that
  * node's LEASE has ended or it was fenced; lease times are the membership's affair. The log does
@@ -184,7 +217,7 @@ enum {
 
 struct snic_ddp_opts {
     uint32_t opts_size;
-    uint32_t model; /**< enum snic_ddp_model */
+    uint32_t model; /**< enum snic_ddp_model, the same at all nodes */
     uint32_t flags;
     uint32_t node;          /**< own number, below SNIC_DDP_NODES_MAX */
     uint32_t keys_max;      /**< records, tombstones included, below which a client's new key is
@@ -201,7 +234,9 @@ struct snic_ddp_opts {
                               wait for SYNC (SNIC_EAGAIN): all others may wait for logs that
                               are full, and a deletion needs one        0 ... 2^16 */
     uint32_t others_max;    /**< the other nodes of any view, at most         default 15 */
-    uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
+    uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms
+                                 A node that answered that it has a write is probed 64 times as
+                                 seldom. See also SNIC_DDP_TIMES */
     uint64_t replay_ns;     /**< after a key was locked by another node's write for so long: QUERY;
                                  after as long again without an answer: replay; while the write is
                                  still under way: QUERY after twice as long, up to 8 times as long.
@@ -214,7 +249,7 @@ struct snic_ddp_opts {
 enum snic_ddp_msg_type {
     SNIC_DDP_INV = 1,
     SNIC_DDP_ACK,         /**< Synch: stored and durable */
-    SNIC_DDP_ACK_C,       /**< stored */
+    SNIC_DDP_ACK_C,       /**< stored. Synch: to an INV that comes again, stored and not durable */
     SNIC_DDP_ACK_P,       /**< durable */
     SNIC_DDP_VAL,         /**< Synch, REnf: complete, durable everywhere */
     SNIC_DDP_VAL_C,       /**< Strict, Event, Scope: stored everywhere */
@@ -240,9 +275,13 @@ enum snic_ddp_msg_type {
 enum {
     SNIC_DDP_MSG_CAS = 1 << 0,       /**< an INV that may be refused (A11) */
     SNIC_DDP_MSG_TOMBSTONE = 1 << 1, /**< the value is none: deleted */
-    SNIC_DDP_MSG_LOCKED = 1 << 2,    /**< RECORD: the donor has it locked; QUERY: see there */
-    SNIC_DDP_MSG_REPLAY = 1 << 3     /**< an INV by another than the write's coordinator; a QUERY
+    SNIC_DDP_MSG_LOCKED = 1 << 2,    /**< RECORD: the donor has it locked. QUERY: see there. INV:
+                                          without its value: did it arrive? PERSIST_ACK: not yet */
+    SNIC_DDP_MSG_REPLAY = 1 << 3,    /**< an INV by another than the write's coordinator; a QUERY
                                           as the answer: I will not decide this CAS, do it */
+    /** Not a flag: INV, NACK and RECORD have from this bit on how their write is acknowledged: 0 as
+     * by the model, else an enum snic_ddp_model or, for SNIC_DDP_DURABILITY_HERE, 6. */
+    SNIC_DDP_MSG_RULES = 4
 };
 
 /**
@@ -270,7 +309,8 @@ struct snic_ddp_msg {
 
 enum snic_ddp_event_type {
     SNIC_DDP_READ = 1, /**< key, token, durability. Answered by DONE, at once or after an unlock */
-    SNIC_DDP_WRITE,    /**< key, token, value, length, durability, copies_min, scope (Scope only) */
+    SNIC_DDP_WRITE,    /**< key, token, value, length, durability, copies_min, scope (only and
+                            always if the durability is SCOPE) */
     SNIC_DDP_DELETE,   /**< key, token, durability, copies_min, scope */
     SNIC_DDP_CAS,      /**< as WRITE, and `ts`: what a read gave; 0: only if absent.
                             SNIC_DDP_MSG_TOMBSTONE in flags: delete. One that fails may find
@@ -287,8 +327,10 @@ enum snic_ddp_event_type {
     SNIC_DDP_FIRE,   /**< a timer, named by its number (snic_ddp_timers), before its time: for
                           checkers */
     SNIC_DDP_TIMES   /**< ts, scope: retransmit_ns and replay_ns from now on, as measured: from one
-                          round trip, and of replay_ns one flush, upwards. Timers that are armed
-                          keep their time, and none ends before one armed earlier for as long */
+                          round trip, and of replay_ns one flush, upwards. value: how long a flush
+                          takes, 0: unknown; a node that has a write is not probed more often for
+                          its durability. Timers that are armed keep their time, and none ends
+                          before one armed earlier for as long */
 };
 
 enum snic_ddp_role { SNIC_DDP_FENCED = 0, SNIC_DDP_LEARNER, SNIC_DDP_FULL };
@@ -344,9 +386,10 @@ enum snic_ddp_action_type {
     SNIC_DDP_NEED_EPOCH, /**< versions of a key are used up */
     SNIC_DDP_SUSPECT,    /**< to: all nodes for which something here (a write, a replay, SYNC, a
                               learner's PULL, a restart) has waited for 8 retransmissions and still
-                              waits. Emitted when that changes; 0: no node any more. A donor is slow
-                              when it sends nothing new, a peer of a restart when it sends nothing
-                              at all */
+                              waits. slow: those of them that have answered each last one that they
+                              have the write: their logs are slow. Emitted when either changes; 0:
+                              no node any more. A donor is suspected when it sends nothing new, a
+                              peer of a restart when it sends nothing at all */
     SNIC_DDP_FORGET,     /**< key, ts: a deleted key is gone on all nodes; the log may drop all it
                               has of the key up to ts, the tombstone last */
     SNIC_DDP_CHANGED /**< with SNIC_DDP_CHANGES: key, ts, value, length; id: the record's number,
@@ -415,17 +458,16 @@ SNIC_API SNIC_NODISCARD int snic_ddp_init(struct snic_ddp **d, void *mem, size_t
  *   SNIC_ESTALE  READ, WRITE, DELETE, CAS, SYNC: not FULL, not READY, or no lease.
  *                MESSAGE: of another epoch or incarnation, of no member, or for another node
  *   SNIC_ENOQUORUM  WRITE, DELETE, CAS, SYNC: fewer FULL members than copies_min
- *   SNIC_ENOTSUP READ, WRITE, DELETE, CAS: a durability that is not supported yet
  *   SNIC_ENOSPC  WRITE, DELETE, CAS: a new key, and keys_max keys exist.
  *                LOADED: no record is free
  *   SNIC_EINVAL  an unknown type or durability, more than 16 copies; READ: HERE or SCOPE.
- *                WRITE, DELETE, CAS: a scope without the model Scope, or none with it.
- *                CAS: an unknown flag. SYNC: another model, or scope 0. MESSAGE, EPOCH: NULL.
+ *                WRITE, DELETE, CAS: a scope without the durability SCOPE, or none with it.
+ *                CAS: an unknown flag. SYNC: scope 0. Any of them: a scope, and scopes_max is 0.
+ *                MESSAGE, EPOCH: NULL. TIMES: 0, or more than 2^50.
  *                EPOCH: a view that this node cannot enter from its last one (snic_ddp_view).
  *                LOADED: after the first EPOCH, ts 0, an unknown flag.
- *                FLUSHED: an id without a FLUSH. FIRE: a timer that is not armed.
- *                TIMES: 0 or more than 2^50
- *   SNIC_EPROTO  MESSAGE: a field is out of range, or its type is none of this model or this role
+ *                FLUSHED: an id without a FLUSH. FIRE: a timer that is not armed
+ *   SNIC_EPROTO  MESSAGE: a field is out of range, or its type is none of this role
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns,
                                           const struct snic_ddp_event *ev);
@@ -448,8 +490,10 @@ struct snic_ddp_entry {
     uint32_t pad;
 };
 /**
- * A read without an event. The value is borrowed until the next step. [owner]
- * @return 0 and @p out; SNIC_EAGAIN the key is locked: READ waits for it; SNIC_ENOENT no such key,
+ * A read without an event, of the durability that is the model's. The value is borrowed until the
+ * next step. [owner]
+ * @return 0 and @p out; SNIC_EAGAIN the key is locked, or its value not durable: READ waits for it;
+ *         SNIC_ENOENT no such key,
  *         or it is deleted; SNIC_ESTALE not FULL, not READY, or no lease at @p now_ns
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns,

@@ -148,7 +148,7 @@ struct snic_replica_opts {
     uint32_t writes_max;   /**< default 256; see ddp.h                                            */
     uint32_t waits_max;    /**< default 4096                                                      */
     uint32_t reads_max;    /**< default 1024                                                      */
-    uint32_t scopes_max;   /**< default 64 with SCOPE, else 0                                     */
+    uint32_t scopes_max;   /**< default 64 with the model SCOPE, else 0: no operation names SCOPE */
     uint32_t value_max;    /**< bytes of the largest value; default 65536; the same at all        */
     uint32_t datagram_max; /**< bytes of a datagram, 256 to 65280; default 1400 */
     /** Datagrams under way; default 256. At least as many as the largest value takes, each of which
@@ -164,8 +164,9 @@ struct snic_replica_opts {
      * on. Default: a majority of those that hold data (member.h). */
     uint32_t min_full;
     uint64_t values_bytes; /**< memory for values: see above                                      */
-    uint64_t background_ns; /**< EVENT, SCOPE, RENF: records that no answer waits for are durable
-                                 after so long at the latest (the loss window); default 100 ms    */
+    uint64_t background_ns; /**< records that no answer waits for (EVENT, SCOPE, RENF, MEMORY) are
+                                 durable after so long at the latest (the loss window);
+                                 default 100 ms                                                   */
     uint64_t retransmit_ns; /**< ddp.h                                                            */
     uint64_t replay_ns;     /**< ddp.h                                                            */
     struct snic_member_opts member; /**< its times and drift; the rest is filled in from here     */
@@ -203,8 +204,8 @@ struct snic_replica_opts {
 
 enum snic_replica_op_kind {
     SNIC_REPLICA_GET = 1, /**< key. 0 with ts and the value, or SNIC_ENOENT                       */
-    SNIC_REPLICA_PUT,     /**< key, data, scope (with SCOPE: of snic_replica_scope)               */
-    SNIC_REPLICA_DELETE,  /**< key, scope                                                         */
+    SNIC_REPLICA_PUT, /**< key, data, scope (of snic_replica_scope, if the durability is SCOPE) */
+    SNIC_REPLICA_DELETE, /**< key, scope                                                         */
     /** key, data, scope; ts: what a read gave, 0: only if absent. SNIC_ECANCELED: the key holds
      * something else, which comes with it as with GET; ts 0: it holds nothing now. data NULL:
      * delete. */
@@ -286,20 +287,21 @@ SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
  * the key or scope is in its way; SNIC_ESTALE the node does not serve, or the scope is another
  *         node's or an earlier one's; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
  *         others only when very many wait) the log is full; SNIC_EMSGSIZE larger than value_max;
- *         SNIC_EINVAL an unknown kind, flag or durability, a flag of another kind, a size without
- *         data, a scope without the model Scope or none with it; SNIC_ENOQUORUM fewer FULL members
- *         than copies_min, or than min_full if that is 0; SNIC_ENOTSUP a durability or flag that is
- * not supported yet
+ *         SNIC_EINVAL an unknown kind, flag or durability, a flag or durability of another kind, a
+ *         size without data, a scope without the durability SCOPE or none with it, or scopes_max is
+ *         0; SNIC_ENOQUORUM fewer FULL members than copies_min, or than min_full if that is 0;
+ *         SNIC_ENOTSUP the flag CONFIRM
  */
 SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     SNIC_NONNULL(1, 2);
 
 /**
- * SCOPE: a number for `scope` of PUT, DELETE and CAS, and of the SYNC that ends it. It belongs to
- * the part that this node has now: when the node was left out, or began again, what the scope wrote
- * may be lost (ddp.h), and its number is refused with SNIC_ESTALE, as is another node's, and every
- * number of a node that does not serve. A client that needs its writes repeats them in a new scope.
- * After 2^28 they begin anew; if two share one, it ends with the first SYNC. [owner]
+ * Durability SCOPE: a number for `scope` of PUT, DELETE and CAS, and of the SYNC that ends it. It
+ * belongs to the part that this node has now: when the node was left out, or began again, what the
+ * scope wrote may be lost (ddp.h), and its number is refused with SNIC_ESTALE, as is another
+ * node's, and every number of a node that does not serve. A client that needs its writes repeats
+ * them in a new scope. After 2^28 they begin anew; if two share one, it ends with the first SYNC.
+ * [owner]
  */
 SNIC_API uint64_t snic_replica_scope(struct snic_replica *r) SNIC_NONNULL(1);
 

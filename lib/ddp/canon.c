@@ -66,8 +66,8 @@ static void ddp_canon_write(struct ddp_canon *o, const struct ddp_write *w)
     ddp_canon_u64(o, w->scope);
     ddp_canon_u64(o, (w->flags & DDP_W_SETTLE) != 0 ? w->floor : 0);
     ddp_canon_u64(o, (uint64_t)w->flags << 32 | (uint64_t)w->ack_c << 16 | w->ack_p);
-    ddp_canon_u64(o,
-                  (uint64_t)w->length << 32 | (uint64_t)w->copies_min << 1 | (w->timer.armed != 0));
+    ddp_canon_u64(o, (uint64_t)w->length << 32 | (uint64_t)w->rule << 16 |
+                         (uint64_t)w->copies_min << 1 | (w->timer.armed != 0));
 }
 
 static void ddp_canon_writes(struct ddp_canon *o, const struct snic_ddp *d, const struct ddp_rec *r)
@@ -130,8 +130,10 @@ static void ddp_canon_rec(struct ddp_canon *o, const struct snic_ddp *d, const s
     ddp_canon_u64(o, r->timer.armed != 0);
     ddp_canon_writes(o, d, r);
     ddp_canon_waits(o, d, r);
-    for (uint32_t i = r->reads.first; i != SNIC_DDP__NIL; i = ddp_read_at(d, i)->next)
+    for (uint32_t i = r->reads.first; i != SNIC_DDP__NIL; i = ddp_read_at(d, i)->next) {
         ddp_canon_u64(o, ddp_read_at(d, i)->token);
+        ddp_canon_u64(o, ddp_read_at(d, i)->ts);
+    }
     ddp_canon_u64(o, UINT64_MAX);
 }
 

@@ -32,16 +32,20 @@
 static int ddp_cas_differs(struct snic_ddp *d, const struct snic_ddp_event *ev, struct ddp_rec *r)
 {
     int value = (ev->flags & SNIC_DDP_MSG_TOMBSTONE) == 0;
-    if (r == NULL || r->rd == 0) {
+    int durable = ddp_reads_durable(d->o.model, ev->durability);
+    if (r == NULL || ddp_rec_readable(r, durable)) {
         ddp_done(d, ev->token, SNIC_ECANCELED, r);
         if (value)
             ddp_release(d, ev->value);
         return 0;
     }
     uint32_t flags = DDP_W_CLIENT | DDP_W_ABORTED | (value ? (uint32_t)DDP_W_OWNS : 0);
+    flags |= durable ? (uint32_t)DDP_W_DURABLE : 0;
     struct ddp_write *w = ddp_write_new(d, r, r->vts, flags);
     w->token = ev->token;
     w->value = ev->value;
+    if (r->rd == 0)
+        ddp_dirty(d, r);
     return 0;
 }
 
@@ -63,9 +67,14 @@ int ddp_cas_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     if (r == NULL)
         r = ddp_add(d, &ev->key); /* I8 */
     uint32_t flags = DDP_W_CLIENT | DDP_W_SETTLE | DDP_W_REPLAY | SNIC_DDP_MSG_CAS;
+    uint32_t rule = ddp_rule_of(d->o.model, ev->durability);
+    flags |= ddp_rule_flag(r->vts != 0 ? ddp_rule(r->flags) : rule);
+    if (ddp_reads_durable(d->o.model, ev->durability))
+        flags |= DDP_W_DURABLE;
     struct ddp_write *w = ddp_write_new(d, r, r->vts, flags);
     w->token = ev->token;
-    w->copies_min = (uint16_t)ev->copies_min;
+    w->copies_min = (uint8_t)ev->copies_min;
+    w->rule = (uint8_t)rule;
     w->floor = d->gen_floor;
     if ((ev->flags & SNIC_DDP_MSG_TOMBSTONE) != 0) {
         w->flags |= DDP_W_DEAD_KEY;
@@ -112,7 +121,8 @@ int ddp_cas_settled(struct snic_ddp *d, struct ddp_write *w)
     }
     struct snic_ddp_msg m;
     memset(&m, 0, sizeof(m));
-    m.flags = SNIC_DDP_MSG_LOCKED | SNIC_DDP_MSG_CAS;
+    uint32_t rule = ddp_rule_flag(w->rule);
+    m.flags = (uint8_t)(SNIC_DDP_MSG_LOCKED | SNIC_DDP_MSG_CAS | ddp_rule_msg(d, rule));
     if ((w->flags & DDP_W_DEAD_KEY) != 0)
         m.flags |= SNIC_DDP_MSG_TOMBSTONE;
     m.value = w->value;
@@ -120,12 +130,15 @@ int ddp_cas_settled(struct snic_ddp *d, struct ddp_write *w)
     w->ts = ts;
     w->value = 0;
     w->floor = 0;
-    w->flags &= ~(uint32_t)(DDP_W_SETTLE | DDP_W_REPLAY | DDP_W_OWNS | DDP_W_VAL | DDP_W_VAL_P);
+    w->flags &= ~((uint32_t)(DDP_W_SETTLE | DDP_W_REPLAY | DDP_W_OWNS | DDP_W_VAL | DDP_W_VAL_P) |
+                  ddp_rule_flag(SNIC_DDP__RULES - 1));
+    w->flags |= rule;
+    w->rule = 0;
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
     ddp_apply(d, r, ts, &m);
     ddp_watch(d, r, 1);
     ddp_write_invalidate(d, w, d->others);
-    ddp_append(d, r, w->scope, d->rules.background);
+    ddp_append(d, r, w->scope, ddp_write_lazy(d, rule));
     return d->others == 0;
 }
 
@@ -134,7 +147,7 @@ void ddp_cas_refuse(struct snic_ddp *d, const struct ddp_rec *r, const struct sn
 {
     SNIC_ASSERT(r->vts > m->ts); /* C1 */
     struct snic_ddp_msg *a = ddp_send(d, SNIC_DDP_NACK, ddp_bit(m->src), &m->key, m->ts);
-    a->flags = (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
+    a->flags = (uint8_t)((r->flags & SNIC_DDP_MSG_TOMBSTONE) | ddp_rule_msg(d, r->flags));
     if ((r->flags & DDP_R_CAS) != 0)
         a->flags |= SNIC_DDP_MSG_CAS;
     a->seen[0] = r->vts;
@@ -161,7 +174,7 @@ int ddp_cas_nack(struct snic_ddp *d, const struct snic_ddp_msg *m)
         value.flags |= SNIC_DDP_MSG_LOCKED;
         ddp_apply(d, r, m->seen[0], &value);
         ddp_watch(d, r, 1);
-        ddp_append(d, r, 0, d->rules.background);
+        ddp_append(d, r, 0, ddp_rules_msg(d, m)->background);
     }
     w = r != NULL ? ddp_write_find(d, r, m->ts) : NULL;
     if (w != NULL && (w->flags & SNIC_DDP_MSG_CAS) != 0)

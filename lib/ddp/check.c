@@ -27,7 +27,7 @@ static int ddp_check_write(const struct snic_ddp *d, const struct ddp_rec *r,
 /* I5. During a restart what is to be replayed waits for its turn. */
 static int ddp_check_watch(const struct snic_ddp *d, const struct ddp_rec *r)
 {
-    int needs = r->rd != 0 || (d->rules.watch_gd && r->gd < r->vts);
+    int needs = ddp_rec_watched(d, r);
     if (d->role == SNIC_DDP_FENCED || !needs)
         return 0;
     if (r->rd == 0 && d->restart != DDP_RESTART_NOT)
@@ -44,7 +44,7 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
         return SNIC_ECORRUPT; /* I1 */
     if (r->gv > r->vts || r->gd > r->vts || r->dts > r->vts)
         return SNIC_ECORRUPT; /* I2 */
-    if (d->o.model != SNIC_DDP_RENF && r->rd != 0 && r->gv >= r->rd)
+    if (ddp_rule(r->flags) != SNIC_DDP_RENF && r->rd != 0 && r->gv >= r->rd)
         return SNIC_ECORRUPT; /* except in REnf, reads wait only until all have stored the write */
     if ((r->flags & DDP_R_CAS) != 0 && (r->rd != r->vts || r->gv >= r->vts))
         return SNIC_ECORRUPT; /* C1: a CAS that is not decided is complete nowhere */
@@ -63,12 +63,14 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
             (a->flags & DDP_A_USED) == 0 || (d->others & ddp_bit(a->src)) == 0)
             return SNIC_ECORRUPT;
         /* What is due was sent: I6. */
-        if (a->tau == 0 ? r->dts >= a->ts : r->gv >= a->tau && r->gd >= a->tau)
+        int log = a->tau == 0 || (a->flags & DDP_A_LOG) != 0;
+        if (r->gv >= a->tau && (log ? r->dts >= a->ts : r->gd >= a->tau))
             return SNIC_ECORRUPT;
     }
     for (uint32_t i = r->reads.first; i != SNIC_DDP__NIL; i = ddp_read_at(d, i)->next) {
-        if (i >= d->reads.high || ++*reads > d->reads.used || r->rd == 0 ||
-            ddp_read_at(d, i)->rec != ddp_rec_number(d, r))
+        const struct ddp_read *q = ddp_read_at(d, i);
+        if (i >= d->reads.high || ++*reads > d->reads.used || q->rec != ddp_rec_number(d, r) ||
+            ddp_rec_readable(r, q->ts != 0))
             return SNIC_ECORRUPT;
     }
     if (ddp_timers_check(&d->timers, ddp_timer_of_rec(d, r)) != 0)
@@ -77,18 +79,18 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
 }
 
 /* late[] counts what waits too long for each node; `suspected` is what SUSPECT last reported. */
-static int ddp_check_late(const struct snic_ddp *d)
+static int ddp_check_late(const struct snic_ddp *d, const struct ddp_suspects *s, int silent)
 {
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
         uint32_t count = (d->pull_late >> n & 1) + (d->restart_late >> n & 1);
         for (uint32_t i = 0; i < d->writes.high; i++)
-            count += ddp_write_at(d, i)->late >> n & 1;
+            count += (silent ? ddp_write_at(d, i)->silent : ddp_write_at(d, i)->late) >> n & 1;
         for (uint32_t i = 0; i < d->scopes.high; i++)
-            count += ddp_scope_at(d, i)->late >> n & 1;
-        if (count != d->suspects.late[n] || (count != 0) != (d->suspects.reported >> n & 1))
+            count += (silent ? ddp_scope_at(d, i)->silent : ddp_scope_at(d, i)->late) >> n & 1;
+        if (count != s->late[n] || (count != 0) != (s->reported >> n & 1))
             return SNIC_ECORRUPT;
     }
-    return d->suspects.changed != 0 ? SNIC_ECORRUPT : 0;
+    return s->changed != 0 ? SNIC_ECORRUPT : 0;
 }
 
 static int ddp_check_pools(const struct snic_ddp *d, uint32_t writes, uint32_t waits,
@@ -109,7 +111,7 @@ static int ddp_check_pools(const struct snic_ddp *d, uint32_t writes, uint32_t w
             s->timer.armed == 0)
             return SNIC_ECORRUPT;
     }
-    if (ddp_check_late(d) != 0)
+    if (ddp_check_late(d, &d->suspects, 0) != 0 || ddp_check_late(d, &d->silent, 1) != 0)
         return SNIC_ECORRUPT;
     if (writes != d->writes.used || waits != d->waits.used || reads != d->reads.used ||
         scopes != d->scopes.used || settles != d->restart_writes)

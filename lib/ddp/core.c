@@ -150,11 +150,13 @@ void ddp_timers_init(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t rep
     ts->replay_ns = replay_ns;
 }
 
-int ddp_timers_set(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns)
+int ddp_timers_set(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns,
+                   uint64_t flush_ns)
 {
     if (retransmit_ns == 0 || retransmit_ns > SNIC_DDP__NS_MAX || replay_ns == 0 ||
-        replay_ns > SNIC_DDP__NS_MAX)
+        replay_ns > SNIC_DDP__NS_MAX || flush_ns > SNIC_DDP__NS_MAX)
         return SNIC_EINVAL;
+    ts->flush_ns = flush_ns;
     ts->retransmit_ns = retransmit_ns;
     ts->replay_ns = replay_ns;
     return 0;
@@ -201,6 +203,8 @@ void ddp_timers_stop(struct ddp_timers *ts, uint32_t number)
 
 static uint64_t ddp_timers_ns(const struct ddp_timers *ts, uint32_t class)
 {
+    if (class == SNIC_DDP__DOUBLINGS - 1)
+        return snic_max_u64(ts->retransmit_ns << class, ts->flush_ns);
     if (class < SNIC_DDP__DOUBLINGS)
         return ts->retransmit_ns << class;
     return class < DDP_PACE ? ts->replay_ns << (class - DDP_REPLAY) : ts->replay_ns;
@@ -292,7 +296,8 @@ static struct ddp_read *ddp_reads_at(const struct ddp_pool *reads, uint32_t n)
     return (struct ddp_read *)ddp_pool_first(reads) + n;
 }
 
-void ddp_reads_wait(struct ddp_pool *reads, struct ddp_list *of, uint64_t token, uint32_t rec)
+struct ddp_read *ddp_reads_wait(struct ddp_pool *reads, struct ddp_list *of, uint64_t token,
+                                uint32_t rec)
 {
     uint32_t n = ddp_pool_take(reads);
     struct ddp_read *q = ddp_reads_at(reads, n);
@@ -304,6 +309,7 @@ void ddp_reads_wait(struct ddp_pool *reads, struct ddp_list *of, uint64_t token,
     else
         ddp_reads_at(reads, of->last)->next = n;
     of->last = n;
+    return q;
 }
 
 void ddp_reads_ready(struct ddp_pool *reads, struct ddp_list *of, struct ddp_list *ready)

@@ -188,11 +188,13 @@ struct ddp_timers {
     struct ddp_list classes[DDP_CLASSES];
     uint64_t retransmit_ns;
     uint64_t replay_ns;
+    uint64_t flush_ns; /* the last class of retransmissions takes at least as long */
 };
 
 void ddp_timers_init(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns);
 /* Other durations from now on. 0; SNIC_EINVAL 0 or more than 2^50. */
-int ddp_timers_set(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns);
+int ddp_timers_set(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns,
+                   uint64_t flush_ns);
 /* The next span: @p count timers, the first of which is @p first, each @p size after the last. */
 void ddp_timers_span(struct ddp_timers *ts, const void *first, size_t size, uint32_t count);
 struct ddp_timer *ddp_timers_at(const struct ddp_timers *ts, uint32_t number);
@@ -212,12 +214,14 @@ int ddp_timers_check(const struct ddp_timers *ts, uint32_t number);
 
 struct ddp_read {
     uint64_t token;
+    uint64_t ts;  /* of ddp: see there */
     uint32_t rec; /* SNIC_DDP__NIL: free */
     uint32_t next;
 };
 
 /* Adds a read to those of a record, where there is room. */
-void ddp_reads_wait(struct ddp_pool *reads, struct ddp_list *of, uint64_t token, uint32_t rec);
+struct ddp_read *ddp_reads_wait(struct ddp_pool *reads, struct ddp_list *of, uint64_t token,
+                                uint32_t rec);
 /* Moves all reads of a record to the end of @p ready. */
 void ddp_reads_ready(struct ddp_pool *reads, struct ddp_list *of, struct ddp_list *ready);
 /* Removes and frees the first of @p ready. */

@@ -90,7 +90,8 @@ int snic_ddp_init(struct snic_ddp **out, void *mem, size_t mem_size,
     memset(mem, 0, size);
     (void)ddp_layout(&o, d);
     d->o = o;
-    ddp_rules_of(o.model, o.flags, &d->rules);
+    ddp_rules_fill(o.flags, d->rules);
+    d->reads_durable = (uint32_t)ddp_reads_durable(o.model, SNIC_DDP_DURABILITY_DEFAULT);
     d->dirty = d->ready.first = d->ready.last = SNIC_DDP__NIL;
     d->sweep = d->sweep_scope = SNIC_DDP__NIL;
     d->digest_next = SNIC_DDP__RANGES;
@@ -100,17 +101,6 @@ int snic_ddp_init(struct snic_ddp **out, void *mem, size_t mem_size,
 }
 
 /* ---- Work that is left ---- */
-
-/* A read whose key was unlocked, or whose node is fenced. The lease may have ended meanwhile. */
-static void ddp_ready_read(struct snic_ddp *d)
-{
-    struct ddp_read q = ddp_reads_pop(&d->reads, &d->ready);
-    const struct ddp_rec *r = ddp_rec_at(d, q.rec);
-    if (!ddp_lease(d, d->now_ns))
-        ddp_done(d, q.token, SNIC_ESTALE, NULL);
-    else
-        ddp_done(d, q.token, (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0 ? SNIC_ENOENT : 0, r);
-}
 
 /*
  * What follows from a dirty record's state: its writes' next steps, then CAS that lost, which are
@@ -127,6 +117,12 @@ static void ddp_eval(struct snic_ddp *d, struct ddp_rec *r)
         if ((w->flags & DDP_W_ABORTED) == 0 && ddp_write_eval(d, w) != 0 &&
             ddp_cas_settled(d, w) != 0)
             (void)ddp_write_eval(d, w);
+        if ((w->flags & DDP_W_FOR_READ) != 0 && r->gd >= w->ts) {
+            if (!ddp_read_answer(d, r, w) || !ddp_room(d))
+                return;
+            w->flags &= ~(uint32_t)DDP_W_FOR_READ;
+            (void)ddp_write_eval(d, w);
+        }
     }
     for (uint32_t i = r->writes; r->rd == 0 && i != SNIC_DDP__NIL;) {
         struct ddp_write *w = ddp_write_at(d, i);
@@ -138,8 +134,8 @@ static void ddp_eval(struct snic_ddp *d, struct ddp_rec *r)
     }
     if (ddp_follow_eval(d, r) != 0)
         return;
-    if (r->rd == 0)
-        ddp_reads_ready(&d->reads, &r->reads, &d->ready);
+    if (r->rd == 0 && ddp_rec_awaited(d, r) && ddp_read_eval(d, r))
+        return;
     SNIC_ASSERT(d->dirty == ddp_rec_number(d, r));
     d->dirty = r->dirty;
     r->dirty = SNIC_DDP__NIL;
@@ -194,17 +190,22 @@ static int ddp_work(struct snic_ddp *d)
         return 1;
     }
     if (d->ready.first != SNIC_DDP__NIL) {
-        ddp_ready_read(d);
+        ddp_read_ready(d);
         return 1;
     }
     if (d->ticking) {
         d->ticking = (uint8_t)ddp_timer_due(d);
         return 1;
     }
-    if (d->suspects.changed) {
-        uint16_t mask;
-        if (ddp_suspects_report(&d->suspects, &mask))
-            ddp_act(d, SNIC_DDP_SUSPECT)->to = mask;
+    if ((d->suspects.changed | d->silent.changed) != 0) {
+        uint16_t late, silent;
+        int news = ddp_suspects_report(&d->suspects, &late);
+        news |= ddp_suspects_report(&d->silent, &silent);
+        if (news) {
+            struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_SUSPECT);
+            a->to = late;
+            a->slow = (uint16_t)(late & ~silent);
+        }
         return 1;
     }
     if (d->need_epoch) {
@@ -267,11 +268,18 @@ static int ddp_deliver(struct snic_ddp *d, const struct snic_ddp_msg *m)
     }
 }
 
+/* Only a message with a write has rules. */
+static int ddp_message_ruled(const struct snic_ddp_msg *m)
+{
+    uint32_t rule = m->flags >> SNIC_DDP_MSG_RULES;
+    if (m->type == SNIC_DDP_INV || m->type == SNIC_DDP_NACK || m->type == SNIC_DDP_RECORD)
+        return rule <= DDP_HERE;
+    return rule == 0;
+}
+
 /* Rule E, then what every message must be. */
 static int ddp_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
-    const uint32_t flags =
-        SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_TOMBSTONE | SNIC_DDP_MSG_LOCKED | SNIC_DDP_MSG_REPLAY;
     int r = SNIC_EPROTO;
     if (m == NULL)
         return SNIC_EINVAL;
@@ -279,8 +287,7 @@ static int ddp_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
         d->counters.foreign++;
         return SNIC_ESTALE;
     }
-    if (m->src < SNIC_DDP_NODES_MAX && (m->flags & ~flags) == 0 &&
-        snic_ddp_ts_epoch(m->ts) <= d->epoch && ddp_rules_have(&d->rules, m->type))
+    if (m->src < SNIC_DDP_NODES_MAX && ddp_message_ruled(m) && snic_ddp_ts_epoch(m->ts) <= d->epoch)
         r = ddp_deliver(d, m);
     if (r == 0 && d->restart != DDP_RESTART_NOT)
         ddp_restart_heard(d, ddp_bit(m->src));
@@ -291,6 +298,8 @@ static int ddp_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
 
 static int ddp_flushed(struct snic_ddp *d, uint32_t id)
 {
+    if (id == SNIC_DDP__ID_URGE)
+        return 0;
     if (id != SNIC_DDP__ID_LEARN)
         return ddp_scope_flushed(d, id);
     ddp_learn_flushed(d);
@@ -329,7 +338,7 @@ static int ddp_event(struct snic_ddp *d, const struct snic_ddp_event *ev)
     case SNIC_DDP_FIRE:
         return ddp_timer_fire(d, ev->id);
     case SNIC_DDP_TIMES:
-        return ddp_timers_set(&d->timers, ev->ts, ev->scope);
+        return ddp_timers_set(&d->timers, ev->ts, ev->scope, ev->value);
     default:
         return SNIC_EINVAL;
     }
@@ -357,7 +366,7 @@ int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns, const struct snic_dd
     const struct ddp_rec *r = ddp_find(d, key);
     if (r == NULL)
         return SNIC_ENOENT;
-    if (r->rd != 0)
+    if (!ddp_rec_readable(r, d->reads_durable != 0))
         return SNIC_EAGAIN;
     if (r->vts == 0 || (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0)
         return SNIC_ENOENT;

@@ -16,8 +16,9 @@
  * I3  vts > dts: an APPEND of vts is on its way to the log.
  * I4  The record owns the handle of vts, a write the handle of its own ts once vts has passed it
  *     (DDP_W_OWNS). A tombstone has none. Each handle is released once.
- * I5  A locked record, and in Strict one whose gd lags, has a live write of vts here or an armed
- *     timer (QUERY, then replay): no lock stays without one of the two to lift it.
+ * I5  A locked record, by Strict's rules one whose gd lags, and one that a read of what is durable
+ *     waits for, has a live write of vts here or an armed timer (QUERY, then replay): nothing waits
+ *     without one of the two to end that.
  * I6  Between steps nothing is dirty, no read is ready, the ring is empty.
  * I7  A write waits for acknowledgements of d->others only: the present epoch's.
  * I8  A record with vts 0 is there for a CAS in flight only.
@@ -40,15 +41,27 @@
 #define SNIC_DDP__PIECE 16  /* records that a PULL is answered with */
 #define SNIC_DDP__WINDOW 64 /* numbers that they are of: bits of a word */
 #define SNIC_DDP__RANGES 64 /* of keys, that a restart compares */
+/* A value of more bytes is not sent again before a node has answered that it does not have it. */
+#define SNIC_DDP__RESEND 4096
 
 /* SNIC_DDP_MSG_TOMBSTONE is one, too. */
 enum ddp_rec_flag {
     DDP_R_USED = 1 << 8,
     DDP_R_DIRTY = 1 << 9,
-    DDP_R_CAS = 1 << 10,    /* vts is a CAS that is not known to be decided: replayed as one */
-    DDP_R_PERMIT = 1 << 11, /* its coordinator has declined to decide it */
-    DDP_R_QUERIED = 1 << 12 /* QUERY was sent: the next time-out replays */
+    DDP_R_CAS = 1 << 10,     /* vts is a CAS that is not known to be decided: replayed as one */
+    DDP_R_PERMIT = 1 << 11,  /* its coordinator has declined to decide it */
+    DDP_R_QUERIED = 1 << 12, /* QUERY was sent: the next time-out replays */
+    DDP_R_URGED = 1 << 13    /* a background APPEND of vts was followed by a FLUSH */
 };
+
+/*
+ * The rules of a write: a number of snic_ddp.rules, which is an enum snic_ddp_model or DDP_HERE. In
+ * the flags of records (of vts) and writes from this bit on, in a message's from
+ * SNIC_DDP_MSG_RULES on.
+ */
+#define SNIC_DDP__RULE 20
+#define SNIC_DDP__RULES 8 /* a power of two */
+enum { DDP_HERE = SNIC_DDP_SCOPE + 1 };
 
 /* 128 bytes; a local read needs the first half only. */
 struct ddp_rec {
@@ -76,15 +89,17 @@ SNIC_STATIC_ASSERT(offsetof(struct ddp_rec, dts) == 64, "a read's half");
 /* SNIC_DDP_MSG_CAS (undecided) and _TOMBSTONE are two, too. */
 enum ddp_write_flag {
     DDP_W_USED = 1 << 8,
-    DDP_W_CLIENT = 1 << 9,   /* an answer is due */
-    DDP_W_REPLAY = 1 << 10,  /* of a write of any node */
-    DDP_W_OWNS = 1 << 11,    /* value is this write's to release (I4) */
-    DDP_W_VAL = 1 << 12,     /* sent, in this epoch */
-    DDP_W_VAL_P = 1 << 13,   /* sent, in this epoch */
-    DDP_W_SETTLE = 1 << 14,  /* first half of a CAS: does everybody hold what it is based on? */
-    DDP_W_ABORTED = 1 << 15, /* a CAS that lost: answered with what the key holds, once readable */
-    DDP_W_RESTART = 1 << 16, /* replay of a full restart */
-    DDP_W_DEAD_KEY = 1 << 17 /* CAS that deletes: the tombstone flag of its second half */
+    DDP_W_CLIENT = 1 << 9,    /* an answer is due */
+    DDP_W_REPLAY = 1 << 10,   /* of a write of any node */
+    DDP_W_OWNS = 1 << 11,     /* value is this write's to release (I4) */
+    DDP_W_VAL = 1 << 12,      /* sent, in this epoch */
+    DDP_W_VAL_P = 1 << 13,    /* sent, in this epoch */
+    DDP_W_SETTLE = 1 << 14,   /* first half of a CAS: does everybody hold what it is based on? */
+    DDP_W_ABORTED = 1 << 15,  /* a CAS that lost: answered with what the key holds, once readable */
+    DDP_W_RESTART = 1 << 16,  /* replay of a full restart */
+    DDP_W_DEAD_KEY = 1 << 17, /* CAS that deletes: the tombstone flag of its second half */
+    DDP_W_DURABLE = 1 << 18,  /* CAS: if it fails it is a read of what is durable at all */
+    DDP_W_FOR_READ = 1 << 19  /* reads are pinned to its value (read.c) */
 };
 
 struct ddp_write {
@@ -101,9 +116,11 @@ struct ddp_write {
     uint16_t ack_c; /* who has stored it, in the present incarnation */
     uint16_t ack_p; /* who has it durable */
     uint16_t tries;
-    uint16_t late;       /* whom it holds to be slow (ddp_suspect) */
-    uint16_t copies_min; /* FULL members that the answer must stand for */
-    uint16_t pad[3];
+    uint16_t late;      /* whom it holds to be slow (ddp_suspect) */
+    uint16_t silent;    /* of them, those that do not respond at all */
+    uint16_t heard;     /* who responded since the last retransmission */
+    uint8_t copies_min; /* FULL members that the answer must stand for */
+    uint8_t rule; /* SETTLE: of the CAS itself; until then w has those of what it is based on */
 };
 
 enum ddp_wait_flag {
@@ -112,7 +129,9 @@ enum ddp_wait_flag {
     DDP_A_OWES_P = 4,  /* with DDP_ONE: both at once */
     DDP_A_PERSIST = 8, /* FLUSH is under way for another node's [PERSIST]sc */
     DDP_A_DEAD = 16,   /* FLUSHED is still to come and will be ignored */
-    DDP_A_CAS = 32     /* the INV was a CAS's: so is its acknowledgement */
+    DDP_A_CAS = 32,    /* the INV was a CAS's: so is its acknowledgement */
+    DDP_A_ONE = 64,    /* DDP_ONE: ACK is due, not ACK_P */
+    DDP_A_LOG = 128    /* PAPER: tau's rules never raise gd: due when dts >= ts */
 };
 
 /* An acknowledgement that is due. */
@@ -149,7 +168,8 @@ struct ddp_scope {
     uint16_t late;       /* as a write's */
     uint32_t round;      /* SENT: which of this node's [PERSIST]sc it is */
     uint32_t copies_min; /* as a write's */
-    uint32_t pad;
+    uint16_t silent;     /* as a write's */
+    uint16_t heard;      /* as a write's */
 };
 
 enum ddp_learn { DDP_LEARN_NOT = 0, DDP_LEARN_PULLS, DDP_LEARN_FLUSHES, DDP_LEARN_DONE };
@@ -167,12 +187,15 @@ enum ddp_node_timer { DDP_T_PULL = 0, DDP_T_RESTART, DDP_T_PURGE, DDP_T_NODE };
 #define SNIC_DDP__ID_WAIT 0u
 #define SNIC_DDP__ID_SCOPE (UINT32_C(1) << 30)
 #define SNIC_DDP__ID_LEARN (UINT32_C(2) << 30)
+#define SNIC_DDP__ID_URGE (UINT32_C(3) << 30) /* nothing waits for FLUSHED itself */
 #define SNIC_DDP__ID_MASK ((UINT32_C(1) << 30) - 1)
 
 struct snic_ddp {
     /* Fixed at init. */
     struct snic_ddp_opts o;
-    struct ddp_rules rules;
+    struct ddp_rules rules[SNIC_DDP__RULES];
+    uint32_t reads_durable; /* what a read of no named durability returns is */
+    uint32_t pad1;
 
     /* The membership, as of the last EPOCH. */
     uint32_t epoch;
@@ -237,7 +260,8 @@ struct snic_ddp {
 
     /* Slow nodes. */
     struct ddp_suspects suspects;
-    uint64_t differ; /* ranges, one bit each */
+    struct ddp_suspects silent; /* of them, those that do not respond */
+    uint64_t differ;            /* ranges, one bit each */
     uint64_t digest[SNIC_DDP__RANGES];
     uint16_t got[SNIC_DDP__RANGES];
 
@@ -287,6 +311,41 @@ static inline uint32_t ddp_scope_number(const struct snic_ddp *d, const struct d
 {
     return (uint32_t)(s - ddp_scope_at(d, 0));
 }
+/* The rules of a record or write with these flags. */
+static inline uint32_t ddp_rule(uint32_t flags)
+{
+    return flags >> SNIC_DDP__RULE & (SNIC_DDP__RULES - 1);
+}
+static inline uint32_t ddp_rule_flag(uint32_t rule)
+{
+    return rule << SNIC_DDP__RULE;
+}
+static inline const struct ddp_rules *ddp_rules_at(const struct snic_ddp *d, uint32_t flags)
+{
+    return &d->rules[ddp_rule(flags)];
+}
+/* The rules of a message's write; ddp_message() checked the number. */
+static inline uint32_t ddp_msg_rule(const struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    uint32_t rule = m->flags >> SNIC_DDP_MSG_RULES & (SNIC_DDP__RULES - 1);
+    return rule != 0 ? rule : d->o.model;
+}
+static inline const struct ddp_rules *ddp_rules_msg(const struct snic_ddp *d,
+                                                    const struct snic_ddp_msg *m)
+{
+    return &d->rules[ddp_msg_rule(d, m)];
+}
+/* As a message has the rules of @p flags: 0 for the cluster's own. */
+static inline uint8_t ddp_rule_msg(const struct snic_ddp *d, uint32_t flags)
+{
+    uint32_t rule = ddp_rule(flags);
+    return (uint8_t)(rule != d->o.model ? rule << SNIC_DDP_MSG_RULES : 0);
+}
+/* May a read return what the key holds? @p durable: only if that is durable at all members. */
+static inline int ddp_rec_readable(const struct ddp_rec *r, int durable)
+{
+    return r->rd == 0 && (!durable || r->gd >= r->vts);
+}
 static inline int ddp_lease(const struct snic_ddp *d, uint64_t now)
 {
     return d->serves && now < d->lease_ns;
@@ -316,13 +375,16 @@ void ddp_changed(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint6
                  uint32_t length, uint32_t flags);
 
 /* model.c */
-void ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out);
+void ddp_rules_fill(uint32_t flags, struct ddp_rules *out);
+uint32_t ddp_rule_of(uint32_t model, uint32_t durability);
+int ddp_reads_durable(uint32_t model, uint32_t durability);
 
 /* record.c */
 struct ddp_rec *ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key);
 struct ddp_rec *ddp_add(struct snic_ddp *d, const struct snic_ddp_key *key);
 void ddp_remove(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_append(struct snic_ddp *d, const struct ddp_rec *r, uint64_t scope, uint32_t background);
+void ddp_urge(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_dirty(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_unlock(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts);
 void ddp_purge_look(struct snic_ddp *d);
@@ -339,8 +401,11 @@ void ddp_timer_stop(struct snic_ddp *d, uint32_t number);
 /* flight.c: writes in flight, and a record's value */
 struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags);
 struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts);
+void ddp_write_calm(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);
 uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w);
+int ddp_rec_awaited(const struct snic_ddp *d, const struct ddp_rec *r);
+int ddp_rec_watched(const struct snic_ddp *d, const struct ddp_rec *r);
 void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh);
 void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w);
 void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct snic_ddp_msg *m);
@@ -350,13 +415,22 @@ uint64_t ddp_next_ts(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t
 enum ddp_place { DDP_PLACE_CLIENT = 0, DDP_PLACE_DELETE, DDP_PLACE_REPLAY };
 int ddp_write_room(const struct snic_ddp *d, enum ddp_place of);
 void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to);
+void ddp_write_value(const struct snic_ddp *d, const struct ddp_write *w, struct snic_ddp_msg *m);
 void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t to);
+void ddp_write_probe(struct snic_ddp *d, struct ddp_write *w, uint16_t to);
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w);
 int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r);
+uint32_t ddp_write_lazy(const struct snic_ddp *d, uint32_t flags);
 int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
 int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m);
+
+/* read.c */
 int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
+void ddp_read_ready(struct snic_ddp *d);
+int ddp_read_answer(struct snic_ddp *d, struct ddp_rec *r, const struct ddp_write *w);
+int ddp_read_eval(struct snic_ddp *d, struct ddp_rec *r);
+int ddp_read_fire(struct snic_ddp *d, struct ddp_rec *r);
 
 /* follow.c: the follower */
 int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m);
@@ -404,6 +478,7 @@ int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev);
 void ddp_restart_begin(struct snic_ddp *d);
 int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
 int ddp_restart_work(struct snic_ddp *d);
+void ddp_restart_suspect(struct snic_ddp *d, uint16_t silent);
 void ddp_restart_retry(struct snic_ddp *d);
 void ddp_restart_heard(struct snic_ddp *d, uint16_t from);
 

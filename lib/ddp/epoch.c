@@ -98,7 +98,7 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
     if (d->role == SNIC_DDP_FENCED) {
         d->others = 0;
         d->restart = DDP_RESTART_NOT;
-        ddp_suspect(&d->suspects, &d->restart_late, 0);
+        ddp_restart_suspect(d, 0);
         ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
     } else {
         d->took_part = 1;
@@ -140,7 +140,8 @@ static void ddp_epoch_write(struct snic_ddp *d, struct ddp_write *w)
     w->ack_c &= kept;
     w->ack_p &= kept;
     w->tries = 0;
-    ddp_suspect(&d->suspects, &w->late, 0);
+    w->heard = 0;
+    ddp_write_calm(d, w);
     w->flags &= ~(uint32_t)(DDP_W_VAL | DDP_W_VAL_P);
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
     ddp_write_invalidate(d, w, ddp_write_missing(d, w));

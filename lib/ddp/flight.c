@@ -34,7 +34,27 @@ struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec 
 /* Whose acknowledgement is missing. */
 uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w)
 {
-    return ddp_rules_missing(&d->rules, d->others, w->ack_c, w->ack_p);
+    return ddp_rules_missing(ddp_rules_at(d, w->flags), d->others, w->ack_c, w->ack_p);
+}
+
+/* Does a read here, or a CAS that failed, wait until the key's value is durable at all? */
+int ddp_rec_awaited(const struct snic_ddp *d, const struct ddp_rec *r)
+{
+    if (r->reads.first != SNIC_DDP__NIL)
+        return 1; /* not locked, so it waits for nothing else */
+    for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddp_write_at(d, i)->next) {
+        if ((ddp_write_at(d, i)->flags & DDP_W_ABORTED) != 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* I5: must something here end what the record waits for? */
+int ddp_rec_watched(const struct snic_ddp *d, const struct ddp_rec *r)
+{
+    if (r->rd != 0)
+        return 1;
+    return r->gd < r->vts && (ddp_rules_at(d, r->flags)->watch_gd || ddp_rec_awaited(d, r));
 }
 
 /*
@@ -43,13 +63,20 @@ uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w)
  */
 void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh)
 {
-    int needs = r->rd != 0 || (d->rules.watch_gd && r->gd < r->vts);
+    int needs = ddp_rec_watched(d, r);
     if (needs && ddp_write_find(d, r, r->vts) != NULL)
         needs = 0;
     if (!needs || d->role == SNIC_DDP_FENCED)
         ddp_timer_stop(d, ddp_timer_of_rec(d, r));
     else if (fresh || r->timer.armed == 0)
         ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
+}
+
+/* No node is slow in this. */
+void ddp_write_calm(struct snic_ddp *d, struct ddp_write *w)
+{
+    ddp_suspect(&d->suspects, &w->late, 0);
+    ddp_suspect(&d->silent, &w->silent, 0);
 }
 
 void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
@@ -62,7 +89,7 @@ void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
         link = &ddp_write_at(d, *link)->next;
     *link = w->next;
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
-    ddp_suspect(&d->suspects, &w->late, 0);
+    ddp_write_calm(d, w);
     if ((w->flags & DDP_W_OWNS) != 0)
         ddp_release(d, w->value);
     if ((w->flags & DDP_W_RESTART) != 0) {
@@ -71,8 +98,8 @@ void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
     }
     ddp_pool_give(&d->writes, n);
     ddp_watch(d, r, 0);
-    if (r->vts == 0)
-        ddp_dirty(d, r); /* I8 */
+    if (r->vts == 0 || r->reads.first != SNIC_DDP__NIL)
+        ddp_dirty(d, r); /* I8; a read may need one of its own */
 }
 
 /* It lost, or what it was based on is no more. */
@@ -84,7 +111,7 @@ void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w)
     w->flags &= ~(uint32_t)(DDP_W_SETTLE | SNIC_DDP_MSG_CAS);
     w->flags |= DDP_W_ABORTED;
     w->ack_c = w->ack_p = 0;
-    ddp_suspect(&d->suspects, &w->late, 0);
+    ddp_write_calm(d, w);
     if ((w->flags & DDP_W_CLIENT) == 0) {
         ddp_write_free(d, w);
         return;
@@ -125,7 +152,7 @@ static void ddp_supersede(struct snic_ddp *d, struct ddp_rec *r, uint32_t cas)
 
 /*
  * The record's new value, from a message or what looks like one: value, length and of the flags
- * TOMBSTONE, CAS, LOCKED. The caller appends it to the log (I3), arms the watch (I5).
+ * TOMBSTONE, CAS, LOCKED and the rules. The caller appends it to the log (I3), arms the watch (I5).
  */
 void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct snic_ddp_msg *m)
 {
@@ -135,7 +162,10 @@ void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct 
     ddp_supersede(d, r, m->flags & SNIC_DDP_MSG_CAS);
     r->vts = ts;
     r->rd = (m->flags & SNIC_DDP_MSG_LOCKED) != 0 ? ts : 0;
-    r->flags &= ~(uint32_t)(SNIC_DDP_MSG_TOMBSTONE | DDP_R_CAS | DDP_R_PERMIT | DDP_R_QUERIED);
+    r->flags &= ~((uint32_t)(SNIC_DDP_MSG_TOMBSTONE | DDP_R_CAS | DDP_R_PERMIT | DDP_R_QUERIED |
+                             DDP_R_URGED) |
+                  ddp_rule_flag(SNIC_DDP__RULES - 1));
+    r->flags |= ddp_rule_flag(ddp_msg_rule(d, m));
     r->queries = 0;
     if ((m->flags & SNIC_DDP_MSG_CAS) != 0)
         r->flags |= DDP_R_CAS;

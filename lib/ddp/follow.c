@@ -23,19 +23,21 @@ static void ddp_follow_send(struct snic_ddp *d, uint32_t type, uint8_t src,
 }
 
 /* The acknowledgement that means durable. */
-static uint32_t ddp_follow_durable(const struct snic_ddp *d)
+static uint32_t ddp_follow_durable(int one)
 {
-    return d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
+    return one ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
 }
 
 /* All that there is to acknowledge, at once. */
 static void ddp_follow_all(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
+    const struct ddp_rules *u = ddp_rules_msg(d, m);
     int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;
-    if (d->rules.acks != DDP_ONE)
+    if (u->acks != DDP_ONE)
         ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts, cas, m->seen[0]);
-    if (d->rules.acks != DDP_C_ONLY)
-        ddp_follow_send(d, ddp_follow_durable(d), m->src, &m->key, m->ts, cas, m->seen[0]);
+    if (u->acks != DDP_C_ONLY)
+        ddp_follow_send(d, ddp_follow_durable(u->acks == DDP_ONE), m->src, &m->key, m->ts, cas,
+                        m->seen[0]);
 }
 
 static struct ddp_wait *ddp_follow_waits(const struct snic_ddp *d, const struct ddp_rec *r,
@@ -49,8 +51,12 @@ static struct ddp_wait *ddp_follow_waits(const struct snic_ddp *d, const struct 
     return NULL;
 }
 
-static void ddp_follow_mark(struct ddp_wait *a, const struct snic_ddp_msg *m)
+/* What the acknowledgement carries besides: the last INV of it decides. */
+static void ddp_follow_mark(const struct snic_ddp *d, struct ddp_wait *a,
+                            const struct snic_ddp_msg *m)
 {
+    a->flags &= (uint8_t)~DDP_A_ONE;
+    a->flags |= ddp_rules_msg(d, m)->acks == DDP_ONE ? DDP_A_ONE : 0;
     if ((m->flags & SNIC_DDP_MSG_CAS) == 0)
         return;
     a->flags |= DDP_A_CAS;
@@ -71,25 +77,31 @@ static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct 
     a->next = r->waits;
     r->waits = n;
     d->parked += tau != 0;
-    ddp_follow_mark(a, m);
+    ddp_follow_mark(d, a, m);
 }
 
-/* Acknowledge that it is stored, and durable if dts >= ts; the rest waits. */
+/*
+ * Acknowledge that it is stored, and durable if dts >= ts; the rest waits. Where one message
+ * acknowledges both, an INV that comes again is answered by ACK_C: it arrived, and the log is slow.
+ */
 static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
+    const struct ddp_rules *u = ddp_rules_msg(d, m);
     int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;
     struct ddp_wait *a;
-    if (r->dts >= m->ts || d->rules.acks == DDP_C_ONLY) {
+    if (r->dts >= m->ts || u->acks == DDP_C_ONLY) {
         ddp_follow_all(d, m);
         return;
     }
-    if (d->rules.acks != DDP_ONE)
-        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts, cas, m->seen[0]);
     a = ddp_follow_waits(d, r, m->ts, m->src);
+    if (u->acks != DDP_ONE || a != NULL)
+        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts, cas, m->seen[0]);
     if (a == NULL)
         ddp_follow_wait(d, r, m, 0, DDP_A_OWES_P);
     else
-        ddp_follow_mark(a, m);
+        ddp_follow_mark(d, a, m);
+    if (!u->background)
+        ddp_urge(d, r);
 }
 
 /*
@@ -114,6 +126,25 @@ static int ddp_follow_full(const struct snic_ddp *d, const struct ddp_rec *r,
     return r == NULL || ddp_follow_waits(d, r, m->ts, m->src) == NULL;
 }
 
+/*
+ * The acknowledgement of @p m waits until the newer write is complete (PAPER). If by that one's
+ * rules no node learns that it is durable at all, being durable here is enough.
+ */
+static void ddp_follow_park(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
+{
+    const struct ddp_rules *u = ddp_rules_msg(d, m);
+    uint8_t owes = u->acks == DDP_ONE     ? DDP_A_OWES_P
+                   : u->acks == DDP_SPLIT ? DDP_A_OWES_C | DDP_A_OWES_P
+                                          : DDP_A_OWES_C;
+    if ((owes & DDP_A_OWES_P) != 0 && ddp_rules_at(d, r->flags)->gd == DDP_NEVER) {
+        owes |= DDP_A_LOG;
+        if (!u->background)
+            ddp_urge(d, r);
+    }
+    ddp_follow_wait(d, r, m, r->vts, owes);
+    ddp_dirty(d, r);
+}
+
 /* An INV that is not newer than the record. */
 static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
@@ -135,11 +166,7 @@ static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct sn
     } else if (!ddp_follow_parks(d, m)) {
         ddp_follow_ack(d, r, m);
     } else if (ddp_follow_waits(d, r, m->ts, m->src) == NULL) {
-        uint8_t owes = d->rules.acks == DDP_ONE     ? DDP_A_OWES_P
-                       : d->rules.acks == DDP_SPLIT ? DDP_A_OWES_C | DDP_A_OWES_P
-                                                    : DDP_A_OWES_C;
-        ddp_follow_wait(d, r, m, r->vts, owes);
-        ddp_dirty(d, r);
+        ddp_follow_park(d, r, m);
     }
     return 0;
 }
@@ -161,6 +188,20 @@ static int ddp_follow_gone(struct snic_ddp *d, const struct snic_ddp_msg *m)
         d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
     }
     ddp_follow_all(d, m);
+    return 0;
+}
+
+/* An INV without its value: was it here? If not, the answer asks for it. */
+static int ddp_follow_probe(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
+{
+    if (m->ts == 0 || (m->flags & SNIC_DDP_MSG_CAS) != 0 ||
+        (m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
+        return SNIC_EPROTO;
+    if (r != NULL && m->ts <= r->vts)
+        return ddp_follow_old(d, r, m);
+    if ((r == NULL || r->vts == 0) && m->ts <= d->floor)
+        return ddp_follow_gone(d, m);
+    (void)ddp_send(d, SNIC_DDP_QUERY, ddp_bit(m->src), &m->key, m->ts);
     return 0;
 }
 
@@ -187,6 +228,8 @@ int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m)
         return ddp_follow_nothing(d, m);
     if (ddp_follow_full(d, r, m))
         return SNIC_EAGAIN;
+    if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0)
+        return ddp_follow_probe(d, r, m);
     if (r != NULL && m->ts <= r->vts)
         return ddp_follow_old(d, r, m);
     if ((r == NULL || r->vts == 0) && m->ts <= d->floor)
@@ -194,13 +237,13 @@ int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if (r == NULL && (r = ddp_add(d, &m->key)) == NULL)
         return SNIC_EAGAIN;
     struct snic_ddp_msg value = *m;
-    value.flags =
-        (uint8_t)((m->flags & (SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_TOMBSTONE)) | SNIC_DDP_MSG_LOCKED);
+    value.flags &= (uint8_t)~SNIC_DDP_MSG_REPLAY;
+    value.flags |= SNIC_DDP_MSG_LOCKED;
     if ((m->flags & SNIC_DDP_MSG_CAS) != 0)
         d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
     ddp_apply(d, r, m->ts, &value);
     ddp_watch(d, r, 1);
-    ddp_append(d, r, m->scope, d->rules.background);
+    ddp_append(d, r, m->scope, ddp_rules_msg(d, m)->background);
     ddp_follow_ack(d, r, m);
     return 0;
 }
@@ -222,7 +265,7 @@ int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m)
         return 0; /* of a key that was purged */
     if (m->ts > r->vts)
         return SNIC_EPROTO; /* H21: a VAL follows our acknowledgement */
-    int durable = m->type == SNIC_DDP_VAL_P || d->rules.val_durable;
+    int durable = m->type != SNIC_DDP_VAL_C;
     r->gv = snic_max_u64(r->gv, m->ts); /* never an assignment: VALs overtake each other (H6) */
     if (durable)
         r->gd = snic_max_u64(r->gd, m->ts);
@@ -230,7 +273,7 @@ int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m)
         ddp_follow_decided(d, r);
     ddp_unlock(d, r, m->ts);
     ddp_watch(d, r, 0);
-    if (r->waits != SNIC_DDP__NIL)
+    if (r->waits != SNIC_DDP__NIL || (durable && ddp_rec_awaited(d, r)))
         ddp_dirty(d, r);
     return 0;
 }
@@ -255,13 +298,15 @@ int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r)
             return 1;
         int cas = (a->flags & DDP_A_CAS) != 0;
         int c = a->tau == 0 || r->gv >= a->tau;
-        int p = a->tau == 0 ? r->dts >= a->ts : r->gd >= a->tau;
+        int log = a->tau == 0 || (a->flags & DDP_A_LOG) != 0;
+        int p = log ? r->dts >= a->ts : r->gd >= a->tau;
         if ((a->flags & DDP_A_OWES_C) != 0 && c) {
             ddp_follow_send(d, SNIC_DDP_ACK_C, a->src, &r->key, a->ts, cas, a->scope);
             a->flags &= (uint8_t)~DDP_A_OWES_C;
         }
         if ((a->flags & DDP_A_OWES_P) != 0 && c && p) {
-            ddp_follow_send(d, ddp_follow_durable(d), a->src, &r->key, a->ts, cas, a->scope);
+            ddp_follow_send(d, ddp_follow_durable((a->flags & DDP_A_ONE) != 0), a->src, &r->key,
+                            a->ts, cas, a->scope);
             a->flags &= (uint8_t)~DDP_A_OWES_P;
         }
         if ((a->flags & (DDP_A_OWES_C | DDP_A_OWES_P)) != 0) {

@@ -18,6 +18,14 @@
 
 static const struct snic_ddp_key learn_no_key = {{0, 0}};
 
+/* The donor sends nothing new, if it is in @p late. */
+static void ddp_learn_suspect(struct snic_ddp *d, uint16_t late)
+{
+    uint16_t same = d->pull_late;
+    ddp_suspect(&d->silent, &same, late);
+    ddp_suspect(&d->suspects, &d->pull_late, late);
+}
+
 static void ddp_learn_pull(struct snic_ddp *d)
 {
     SNIC_ASSERT(d->role == SNIC_DDP_LEARNER && d->learn == DDP_LEARN_PULLS);
@@ -39,7 +47,7 @@ static void ddp_learn_begin(struct snic_ddp *d, uint64_t cursor)
 static void ddp_learn_progress(struct snic_ddp *d)
 {
     d->pull_tries = 0;
-    ddp_suspect(&d->suspects, &d->pull_late, 0);
+    ddp_learn_suspect(d, 0);
     ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_PULL), 0);
 }
 
@@ -47,7 +55,7 @@ static void ddp_learn_progress(struct snic_ddp *d)
 void ddp_learn_epoch(struct snic_ddp *d, uint32_t old_donor)
 {
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_PULL));
-    ddp_suspect(&d->suspects, &d->pull_late, 0);
+    ddp_learn_suspect(d, 0);
     if (d->role != SNIC_DDP_LEARNER) {
         d->learn = DDP_LEARN_NOT;
         return;
@@ -68,7 +76,7 @@ void ddp_learn_retry(struct snic_ddp *d)
     d->pull_tries++;
     d->counters.retransmits++;
     if (d->pull_tries >= SNIC_DDP__LATE)
-        ddp_suspect(&d->suspects, &d->pull_late, ddp_bit(d->donor));
+        ddp_learn_suspect(d, ddp_bit(d->donor));
     ddp_learn_pull(d);
 }
 
@@ -111,7 +119,7 @@ static int ddp_learn_give(struct snic_ddp *d, const struct snic_ddp_msg *m)
             continue;
         const struct ddp_rec *r = ddp_rec_at(d, (uint32_t)(m->scope + i));
         struct snic_ddp_msg *a = ddp_send(d, SNIC_DDP_RECORD, to, &r->key, r->vts);
-        a->flags = (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
+        a->flags = (uint8_t)((r->flags & SNIC_DDP_MSG_TOMBSTONE) | ddp_rule_msg(d, r->flags));
         a->flags |= r->rd != 0 ? SNIC_DDP_MSG_LOCKED : 0;
         a->flags |= (r->flags & DDP_R_CAS) != 0 ? SNIC_DDP_MSG_CAS : 0;
         a->scope = m->scope;
@@ -144,7 +152,8 @@ static int ddp_learn_record(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if (m->ts == 0 || m->seen[0] > m->ts || m->seen[1] > m->ts || m->index >= SNIC_DDP__WINDOW)
         return SNIC_EPROTO;
     /* Locked though complete: REnf only, where a lock outlasts gV. */
-    if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0 && m->seen[0] == m->ts && d->o.model != SNIC_DDP_RENF)
+    if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0 && m->seen[0] == m->ts &&
+        ddp_msg_rule(d, m) != SNIC_DDP_RENF)
         return SNIC_EPROTO;
     /* A CAS that is not decided is locked, and complete nowhere (cas.c, C1). */
     if ((m->flags & SNIC_DDP_MSG_CAS) != 0 &&

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The five models of ddp.h as data, after the paper's figures 2 and 3. A row has, for each action
- * of a coordinator, the conditions that it waits for; C, P, L are of enum ddp_cond.
+ * of a coordinator, the conditions that it waits for; C, P, L are of enum ddp_cond. A row belongs
+ * to a write, which carries its number in INV: a node's model is the row of its writes that name no
+ * durability.
  *
  * Where a row differs from the paper's:
  * - REnf waits for the coordinator's own persist before reads are let in (H10); the paper's text
  *   names the followers' only, and then a value could be read that a crash un-happens.
  * - Strict: VAL_C does not wait for the coordinator's own persist, which precedes it in program
  *   order (H11); SNIC_DDP_VALC_AFTER_PERSIST is the paper's order.
- * - Scope: gd is never raised: what a [PERSIST]sc makes durable is its scope (amendment A7).
+ * - Scope: gd is never raised: what a [PERSIST]sc makes durable is its scope (amendment A7). In
+ *   the rows that never raise gd, a read that must be durable does (read.c).
  * - REnf: gv rises when all have stored it, the lock stays until all have it durable; the table
  *   allows both.
  */
@@ -71,6 +74,17 @@ static const struct ddp_rules ddp_models[] = {
                         .all = C,
                         .acks = DDP_C_ONLY,
                         .background = 1},
+    /* As Event, but the answer waits for the coordinator's own log. */
+    [DDP_HERE] = {.release = C,
+                  .gv = C,
+                  .gd = NEVER,
+                  .val = C,
+                  .val_type = SNIC_DDP_VAL_C,
+                  .val_p = NEVER,
+                  .answer = C | L,
+                  .all = C | L,
+                  .acks = DDP_C_ONLY,
+                  .background = 1},
 };
 
 #undef C
@@ -78,13 +92,46 @@ static const struct ddp_rules ddp_models[] = {
 #undef L
 #undef NEVER
 
-void ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out)
+void ddp_rules_fill(uint32_t flags, struct ddp_rules *out)
 {
-    SNIC_ASSERT(model >= SNIC_DDP_SYNCH && model <= SNIC_DDP_SCOPE);
-    *out = ddp_models[model];
-    if (model == SNIC_DDP_STRICT && (flags & SNIC_DDP_VALC_AFTER_PERSIST) != 0) {
-        out->release |= DDP_L;
-        out->gv |= DDP_L;
-        out->val |= DDP_L;
+    for (uint32_t i = SNIC_DDP_SYNCH; i <= DDP_HERE; i++)
+        out[i] = ddp_models[i];
+    if ((flags & SNIC_DDP_VALC_AFTER_PERSIST) != 0) {
+        out[SNIC_DDP_STRICT].release |= DDP_L;
+        out[SNIC_DDP_STRICT].gv |= DDP_L;
+        out[SNIC_DDP_STRICT].val |= DDP_L;
     }
+}
+
+/* Does a model's read return only what is durable at all members? */
+static int ddp_model_reads_durable(uint32_t model)
+{
+    return model == SNIC_DDP_SYNCH || model == SNIC_DDP_RENF;
+}
+
+/*
+ * The rules of a write. ALL comes in two kinds: reads wait for the logs, too, where the node's own
+ * reads promise a durable value; elsewhere they are let in as early as they may.
+ */
+uint32_t ddp_rule_of(uint32_t model, uint32_t durability)
+{
+    switch (durability) {
+    case SNIC_DDP_DURABILITY_MEMORY:
+        return SNIC_DDP_EVENT;
+    case SNIC_DDP_DURABILITY_HERE:
+        return DDP_HERE;
+    case SNIC_DDP_DURABILITY_ALL:
+        return ddp_model_reads_durable(model) ? SNIC_DDP_SYNCH : SNIC_DDP_STRICT;
+    case SNIC_DDP_DURABILITY_SCOPE:
+        return SNIC_DDP_SCOPE;
+    default:
+        return model;
+    }
+}
+
+/* 1: a read of this durability returns what is durable at all members; a CAS that failed is one. */
+int ddp_reads_durable(uint32_t model, uint32_t durability)
+{
+    return durability == SNIC_DDP_DURABILITY_DEFAULT ? ddp_model_reads_durable(model)
+                                                     : durability == SNIC_DDP_DURABILITY_ALL;
 }

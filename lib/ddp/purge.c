@@ -21,7 +21,8 @@ static int ddp_purge_may(const struct snic_ddp *d, const struct ddp_rec *r, uint
     if (!d->serves || d->learners != 0)
         return 0;
     if (r != NULL && (r->vts != ts || (r->flags & SNIC_DDP_MSG_TOMBSTONE) == 0 || r->dts < ts ||
-                      r->rd != 0 || r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL))
+                      r->rd != 0 || r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL ||
+                      r->reads.first != SNIC_DDP__NIL))
         return 0;
     for (uint32_t i = 0; i < d->writes.high; i++) {
         const struct ddp_write *w = ddp_write_at(d, i);
@@ -45,7 +46,7 @@ static void ddp_purge_remove(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts)
     d->floor = snic_max_u64(d->floor, ts);
     d->gen_floor = snic_max_u64(d->gen_floor, ts);
     if (r == NULL || r->vts != ts || (r->flags & SNIC_DDP_MSG_TOMBSTONE) == 0 || r->rd != 0 ||
-        r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL)
+        r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL || r->reads.first != SNIC_DDP__NIL)
         return;
     struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_FORGET);
     a->msg.key = r->key;

@@ -54,6 +54,19 @@ void ddp_append(struct snic_ddp *d, const struct ddp_rec *r, uint64_t scope, uin
     a->msg.scope = scope;
 }
 
+/*
+ * Something waits for the log to have what the key holds, which was appended in the background: the
+ * loss window is too long for it. A record that a learner pulled is not urged unless its own rules
+ * are those of the background.
+ */
+void ddp_urge(struct snic_ddp *d, struct ddp_rec *r)
+{
+    if (r->dts >= r->vts || (r->flags & DDP_R_URGED) != 0 || !ddp_rules_at(d, r->flags)->background)
+        return;
+    r->flags |= DDP_R_URGED;
+    ddp_flush(d, SNIC_DDP__ID_URGE);
+}
+
 void ddp_dirty(struct snic_ddp *d, struct ddp_rec *r)
 {
     if ((r->flags & DDP_R_DIRTY) != 0)

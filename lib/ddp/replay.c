@@ -26,7 +26,9 @@ static void ddp_watch_patient(struct snic_ddp *d, struct ddp_rec *r)
 static void ddp_watch_replay(struct snic_ddp *d, struct ddp_rec *r)
 {
     r->flags &= ~(uint32_t)(DDP_R_QUERIED | DDP_R_PERMIT);
-    uint32_t flags = DDP_W_REPLAY;
+    /* By the write's own rules, so that it is not weakened; no client here waits for this log. */
+    uint32_t rule = ddp_rule(r->flags) == DDP_HERE ? SNIC_DDP_EVENT : ddp_rule(r->flags);
+    uint32_t flags = DDP_W_REPLAY | ddp_rule_flag(rule);
     /* What was known to be stored everywhere cannot be refused any more. */
     if ((r->flags & DDP_R_CAS) != 0)
         flags |= SNIC_DDP_MSG_CAS;
@@ -45,6 +47,10 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
               (r->flags & DDP_R_PERMIT) != 0;
     if (d->role == SNIC_DDP_FENCED)
         return;
+    if (ddp_read_fire(d, r)) {
+        ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
+        return;
+    }
     if (may && d->role == SNIC_DDP_FULL && ddp_write_room(d, DDP_PLACE_REPLAY)) {
         ddp_watch_replay(d, r);
         return;
@@ -62,7 +68,11 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
         ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
 }
 
-/* INV again, to the nodes that have not answered. */
+/*
+ * INV again, to the nodes that have not answered. It comes without the value (a probe) for those
+ * that are known to have it, and for all if it is large: whether it was lost, or their logs are
+ * slow, is not known before they answer.
+ */
 void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
 {
     uint16_t missing = ddp_write_missing(d, w);
@@ -70,9 +80,18 @@ void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
     w->tries = (uint16_t)(w->tries + (w->tries < UINT16_MAX));
     SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
     d->counters.retransmits++;
-    if (w->tries >= SNIC_DDP__LATE)
+    if (w->tries >= SNIC_DDP__LATE) {
         ddp_suspect(&d->suspects, &w->late, missing);
-    ddp_write_invalidate(d, w, stores != 0 ? stores : missing);
+        ddp_suspect(&d->silent, &w->silent, (uint16_t)(missing & ~w->heard));
+    }
+    w->heard = 0;
+    const struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    uint32_t length = w->ts == r->vts ? r->length : w->length;
+    int probe = (stores == 0 || length > SNIC_DDP__RESEND) && (w->flags & SNIC_DDP_MSG_CAS) == 0;
+    if (probe && w->ts != 0)
+        ddp_write_probe(d, w, stores != 0 ? stores : missing);
+    else
+        ddp_write_invalidate(d, w, stores != 0 ? stores : missing);
 }
 
 /* The write's coordinator, @p src, is still at work: the watch starts anew. */
@@ -108,9 +127,10 @@ int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m)
     struct ddp_rec *r = ddp_find(d, &m->key);
     if ((m->flags & (SNIC_DDP_MSG_REPLAY | SNIC_DDP_MSG_LOCKED)) != 0)
         return ddp_query_answer(d, r, m);
-    if (snic_ddp_ts_node(m->ts) != d->o.node)
-        return SNIC_EPROTO;
     struct ddp_write *w = r != NULL ? ddp_write_find(d, r, m->ts) : NULL;
+    int own = snic_ddp_ts_node(m->ts) == d->o.node;
+    if (w != NULL)
+        w->heard |= ddp_bit(m->src);
     /* Not by the write's own timer: who asks often must not put off who has not answered. */
     if (w != NULL && (ddp_write_missing(d, w) & ddp_bit(m->src)) != 0)
         ddp_write_send_inv(d, w, ddp_bit(m->src));
@@ -118,7 +138,7 @@ int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m)
         ddp_send(d, SNIC_DDP_QUERY, ddp_bit(m->src), &m->key, m->ts)->flags = SNIC_DDP_MSG_LOCKED;
     if (r != NULL)
         ddp_validate(d, r, m->ts, ddp_bit(m->src));
-    if (w == NULL && (r == NULL || r->gv < m->ts)) {
+    if (own && w == NULL && (r == NULL || r->gv < m->ts)) {
         struct snic_ddp_msg *a = ddp_send(d, SNIC_DDP_QUERY, ddp_bit(m->src), &m->key, m->ts);
         a->flags = SNIC_DDP_MSG_REPLAY;
     }

@@ -8,6 +8,9 @@
  * replays every key it has, under its old timestamp: the largest wins, on every node. A node that
  * has finished sends RESTARTED; when all have, reads are served.
  *
+ * No log shows by which rules its records were written. The model's will do: what was promised to
+ * be durable at all is in every log that a restart may begin from, and replays add to logs only.
+ *
  * A value adds up through its timestamp alone: one timestamp has one value (R4).
  */
 #include "ddp_priv.h"
@@ -27,6 +30,14 @@ static uint64_t ddp_restart_sum(const struct ddp_rec *r)
     return h ^ h >> 32;
 }
 
+/* No node responds to this restart but those not in @p silent. */
+void ddp_restart_suspect(struct snic_ddp *d, uint16_t silent)
+{
+    uint16_t same = d->restart_late;
+    ddp_suspect(&d->silent, &same, silent);
+    ddp_suspect(&d->suspects, &d->restart_late, silent);
+}
+
 /* LOADED: a record of the own log, in any order; the newest of a key counts. */
 int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev)
 {
@@ -44,7 +55,7 @@ int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev)
     }
     struct snic_ddp_msg m;
     memset(&m, 0, sizeof(m));
-    m.flags = (uint8_t)ev->flags;
+    m.flags = (uint8_t)ev->flags; /* by the model's rules: see above */
     m.value = ev->value;
     m.length = ev->length;
     ddp_apply(d, r, ev->ts, &m);
@@ -76,7 +87,7 @@ void ddp_restart_begin(struct snic_ddp *d)
     d->restarted = 0;
     d->restart_tries = 0;
     d->restart_heard = 0;
-    ddp_suspect(&d->suspects, &d->restart_late, 0);
+    ddp_restart_suspect(d, 0);
     d->digest_next = 0;
     d->differ = 0;
     memset(d->got, 0, sizeof(d->got));
@@ -96,7 +107,7 @@ static void ddp_restart_ready(struct snic_ddp *d)
         return;
     d->restart = DDP_RESTART_NOT;
     d->serves = 1;
-    ddp_suspect(&d->suspects, &d->restart_late, 0);
+    ddp_restart_suspect(d, 0);
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
     (void)ddp_act(d, SNIC_DDP_READY);
     ddp_purge_look(d);
@@ -106,7 +117,7 @@ static void ddp_restart_ready(struct snic_ddp *d)
 void ddp_restart_heard(struct snic_ddp *d, uint16_t from)
 {
     d->restart_heard |= from;
-    ddp_suspect(&d->suspects, &d->restart_late, (uint16_t)(d->restart_late & ~from));
+    ddp_restart_suspect(d, (uint16_t)(d->restart_late & ~from));
 }
 
 int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
@@ -159,7 +170,7 @@ void ddp_restart_retry(struct snic_ddp *d)
     d->restart_tries++;
     d->counters.retransmits++;
     if (d->restart_tries % SNIC_DDP__LATE == 0) {
-        ddp_suspect(&d->suspects, &d->restart_late, (uint16_t)(missing & ~d->restart_heard));
+        ddp_restart_suspect(d, (uint16_t)(missing & ~d->restart_heard));
         d->restart_heard = 0;
     }
     if (d->restart == DDP_RESTART_WAITS)
@@ -182,12 +193,13 @@ static void ddp_restart_record(struct snic_ddp *d, struct ddp_rec *r)
     /* A value from a replay of an earlier attempt may be equal everywhere and durable nowhere. */
     if ((d->differ >> ddp_restart_range(r) & 1) == 0 && r->dts >= r->vts) {
         r->gv = r->vts;
-        if (d->rules.gd != DDP_NEVER) /* as after a replay, which another node may do of this key */
-            r->gd = r->vts;
+        if (d->rules[d->o.model].gd != DDP_NEVER)
+            r->gd = r->vts; /* as after a replay, which another node may do of this key */
         ddp_watch(d, r, 0);
         return;
     }
-    struct ddp_write *w = ddp_write_new(d, r, r->vts, DDP_W_REPLAY | DDP_W_RESTART);
+    uint32_t flags = DDP_W_REPLAY | DDP_W_RESTART | ddp_rule_flag(d->o.model);
+    struct ddp_write *w = ddp_write_new(d, r, r->vts, flags);
     d->restart_writes++;
     d->counters.replays++;
     ddp_watch(d, r, 0);

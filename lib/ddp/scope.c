@@ -40,11 +40,17 @@ void ddp_scope_join(struct snic_ddp *d, struct ddp_write *w, uint64_t id)
     w->scope = id;
 }
 
+static void ddp_scope_calm(struct snic_ddp *d, struct ddp_scope *s)
+{
+    ddp_suspect(&d->suspects, &s->late, 0);
+    ddp_suspect(&d->silent, &s->silent, 0);
+}
+
 static void ddp_scope_free(struct snic_ddp *d, struct ddp_scope *s)
 {
     SNIC_ASSERT((s->flags & DDP_S_USED) != 0);
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));
-    ddp_suspect(&d->suspects, &s->late, 0);
+    ddp_scope_calm(d, s);
     /* Its number stays taken until FLUSHED, which names it. */
     if ((s->flags & (DDP_S_SENT | DDP_S_FLUSHED)) == DDP_S_SENT) {
         s->flags |= DDP_S_DEAD;
@@ -110,7 +116,7 @@ static int ddp_scope_last(const struct snic_ddp *d)
 
 int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
 {
-    if (d->o.model != SNIC_DDP_SCOPE || ev->scope == 0)
+    if (d->scopes.max == 0 || ev->scope == 0 || ev->copies_min > SNIC_DDP_NODES_MAX)
         return SNIC_EINVAL;
     if (!ddp_lease(d, d->now_ns))
         return SNIC_ESTALE;
@@ -130,14 +136,26 @@ int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
     return 0;
 }
 
+/* @p flags LOCKED: not yet, the log is slow. */
+static void ddp_scope_send_ack(struct snic_ddp *d, const struct ddp_wait *a, uint8_t flags)
+{
+    static const struct snic_ddp_key none = {{0, 0}};
+    struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(a->src), &none, 0);
+    m->scope = a->scope;
+    m->index = a->round;
+    m->flags = flags;
+}
+
 /* FLUSH for another node's [PERSIST]sc, unless it is under way. */
 static int ddp_scope_persist(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     for (uint32_t i = 0; i < d->waits.high; i++) {
         const struct ddp_wait *a = ddp_wait_at(d, i);
         if ((a->flags & (DDP_A_PERSIST | DDP_A_DEAD)) == DDP_A_PERSIST && a->src == m->src &&
-            a->scope == m->scope && a->round == m->index)
+            a->scope == m->scope && a->round == m->index) {
+            ddp_scope_send_ack(d, a, SNIC_DDP_MSG_LOCKED);
             return 0;
+        }
     }
     if (ddp_pool_full(&d->waits))
         return SNIC_EAGAIN;
@@ -154,7 +172,7 @@ static int ddp_scope_persist(struct snic_ddp *d, const struct snic_ddp_msg *m)
 
 int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
-    if (d->o.model != SNIC_DDP_SCOPE || m->scope == 0)
+    if (m->scope == 0)
         return SNIC_EPROTO;
     if (m->type == SNIC_DDP_PERSIST)
         return ddp_scope_persist(d, m);
@@ -162,6 +180,10 @@ int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
         return 0; /* nothing here waits for it */
     struct ddp_scope *s = ddp_scope_find(d, m->scope);
     if (s != NULL && (s->flags & DDP_S_SENT) != 0 && s->round == m->index) {
+        s->heard |= ddp_bit(m->src);
+        ddp_suspect(&d->silent, &s->silent, (uint16_t)(s->silent & ~ddp_bit(m->src)));
+        if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0)
+            return 0;
         s->ack |= ddp_bit(m->src);
         ddp_suspect(&d->suspects, &s->late, (uint16_t)(s->late & ~s->ack));
         if ((d->others & ~s->ack) == 0)
@@ -174,7 +196,6 @@ int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
 /* FLUSHED of a wait or a scope. */
 int ddp_scope_flushed(struct snic_ddp *d, uint32_t id)
 {
-    static const struct snic_ddp_key none = {{0, 0}};
     uint32_t n = id & SNIC_DDP__ID_MASK;
     if ((id & ~SNIC_DDP__ID_MASK) == SNIC_DDP__ID_SCOPE) {
         struct ddp_scope *s = ddp_scope_at(d, n);
@@ -190,11 +211,8 @@ int ddp_scope_flushed(struct snic_ddp *d, uint32_t id)
     struct ddp_wait *a = ddp_wait_at(d, n);
     if (n >= d->waits.high || (a->flags & DDP_A_PERSIST) == 0)
         return SNIC_EINVAL;
-    if ((a->flags & DDP_A_DEAD) == 0) {
-        struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(a->src), &none, 0);
-        m->scope = a->scope;
-        m->index = a->round;
-    }
+    if ((a->flags & DDP_A_DEAD) == 0)
+        ddp_scope_send_ack(d, a, 0);
     ddp_pool_give(&d->waits, n);
     return 0;
 }
@@ -205,8 +223,11 @@ void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s)
     s->tries++;
     SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
     d->counters.retransmits++;
-    if (s->tries >= SNIC_DDP__LATE)
+    if (s->tries >= SNIC_DDP__LATE) {
         ddp_suspect(&d->suspects, &s->late, missing);
+        ddp_suspect(&d->silent, &s->silent, (uint16_t)(missing & ~s->heard));
+    }
+    s->heard = 0;
     ddp_scope_send_persist(d, s, missing);
 }
 
@@ -223,7 +244,7 @@ void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s)
     }
     s->ack &= d->kept;
     s->tries = 0;
-    ddp_suspect(&d->suspects, &s->late, 0);
+    ddp_scope_calm(d, s);
     if ((s->flags & DDP_S_SENT) == 0)
         return;
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The coordinator: a client's write from its timestamp to the last message, and local reads.
+ * The coordinator: a client's write from its timestamp to the last message.
  *
  * A write is applied to the local record in the step that makes its timestamp (the paper's lines 4
  * to 12 at once), so two writers of a node never make the same one (H2), and the paper's check for
@@ -74,17 +74,13 @@ void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to)
     ddp_write_send_inv(d, w, to);
 }
 
-/* INV to @p to. */
-void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t to)
+/*
+ * What @p w writes, into a message of zeroes: value, length and in the flags TOMBSTONE. Of the
+ * record as long as that is its value, else of the write (I4).
+ */
+void ddp_write_value(const struct snic_ddp *d, const struct ddp_write *w, struct snic_ddp_msg *m)
 {
     const struct ddp_rec *r = ddp_rec_at(d, w->rec);
-    struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_INV, to, &r->key, w->ts);
-    m->scope = w->scope;
-    m->flags = (uint8_t)(w->flags & SNIC_DDP_MSG_CAS);
-    if ((w->flags & DDP_W_REPLAY) != 0)
-        m->flags |= SNIC_DDP_MSG_REPLAY;
-    m->seen[0] = w->floor;
-    /* Of the record as long as that is its value, else of the write (I4). */
     if (w->ts == r->vts) {
         m->flags |= (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
         m->value = r->value;
@@ -97,6 +93,31 @@ void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t 
     } else {
         m->flags |= SNIC_DDP_MSG_TOMBSTONE;
     }
+}
+
+/* INV to @p to. */
+void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t to)
+{
+    const struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_INV, to, &r->key, w->ts);
+    m->scope = w->scope;
+    m->flags = (uint8_t)((w->flags & SNIC_DDP_MSG_CAS) | ddp_rule_msg(d, w->flags));
+    if ((w->flags & DDP_W_REPLAY) != 0)
+        m->flags |= SNIC_DDP_MSG_REPLAY;
+    m->seen[0] = w->floor;
+    ddp_write_value(d, w, m);
+}
+
+/* INV without its value to @p to, and again when that is not answered. */
+void ddp_write_probe(struct snic_ddp *d, struct ddp_write *w, uint16_t to)
+{
+    struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_INV, to, &ddp_rec_at(d, w->rec)->key, w->ts);
+    SNIC_ASSERT((w->flags & SNIC_DDP_MSG_CAS) == 0 && w->ts != 0);
+    m->scope = w->scope;
+    m->flags = (uint8_t)(SNIC_DDP_MSG_LOCKED | SNIC_DDP_MSG_TOMBSTONE | ddp_rule_msg(d, w->flags));
+    if ((w->flags & DDP_W_REPLAY) != 0)
+        m->flags |= SNIC_DDP_MSG_REPLAY;
+    ddp_write_pace(d, w);
 }
 
 static void ddp_write_answer(struct snic_ddp *d, struct ddp_write *w)
@@ -116,6 +137,8 @@ void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
 {
     const struct ddp_rec *r = ddp_rec_at(d, w->rec);
     SNIC_ASSERT((w->flags & DDP_W_ABORTED) != 0 && r->rd == 0); /* C3 */
+    if (!ddp_rec_readable(r, (w->flags & DDP_W_DURABLE) != 0))
+        return;
     if (ddp_lease(d, d->now_ns))
         ddp_done(d, w->token, SNIC_ECANCELED, r);
     else
@@ -128,7 +151,7 @@ void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
 /* What a write's progress allows. 1: a CAS is settled, its second half may begin. */
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
 {
-    const struct ddp_rules *u = &d->rules;
+    const struct ddp_rules *u = ddp_rules_at(d, w->flags);
     struct ddp_rec *r = ddp_rec_at(d, w->rec);
     uint32_t have = 0;
     SNIC_ASSERT((w->flags & (DDP_W_USED | DDP_W_ABORTED)) == DDP_W_USED && w->ts <= r->vts);
@@ -160,7 +183,7 @@ int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
         return (have & u->all) == u->all;
     if ((have & u->answer) == u->answer && (w->flags & DDP_W_CLIENT) != 0)
         ddp_write_answer(d, w);
-    if ((have & u->all) == u->all)
+    if ((have & u->all) == u->all && (w->flags & DDP_W_FOR_READ) == 0)
         ddp_write_free(d, w);
     return 0;
 }
@@ -168,12 +191,11 @@ int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
 /* May this event write? */
 int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r)
 {
-    if ((ev->scope != 0) != (d->o.model == SNIC_DDP_SCOPE))
-        return SNIC_EINVAL;
     if (ev->durability > SNIC_DDP_DURABILITY_SCOPE || ev->copies_min > SNIC_DDP_NODES_MAX)
         return SNIC_EINVAL;
-    if (ev->durability != SNIC_DDP_DURABILITY_DEFAULT)
-        return SNIC_ENOTSUP;
+    int scoped = ddp_rule_of(d->o.model, ev->durability) == SNIC_DDP_SCOPE;
+    if ((ev->scope != 0) != scoped || (scoped && d->scopes.max == 0))
+        return SNIC_EINVAL;
     if (!ddp_lease(d, d->now_ns))
         return SNIC_ESTALE;
     if (ddp_copies(d) < ev->copies_min)
@@ -195,6 +217,12 @@ int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const s
     return 0;
 }
 
+/* May the coordinator's own log take its time? */
+uint32_t ddp_write_lazy(const struct snic_ddp *d, uint32_t flags)
+{
+    return ddp_rules_at(d, flags)->background && (ddp_rules_at(d, flags)->answer & DDP_L) == 0;
+}
+
 /* WRITE and DELETE. */
 int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
 {
@@ -205,19 +233,21 @@ int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     if (r == NULL)
         r = ddp_add(d, &ev->key);
     uint64_t ts = ddp_next_ts(d, r, 2);
+    uint32_t rule = ddp_rule_flag(ddp_rule_of(d->o.model, ev->durability));
     struct snic_ddp_msg m;
     memset(&m, 0, sizeof(m));
-    m.flags = SNIC_DDP_MSG_LOCKED | (ev->type == SNIC_DDP_DELETE ? SNIC_DDP_MSG_TOMBSTONE : 0);
+    m.flags = (uint8_t)(SNIC_DDP_MSG_LOCKED | ddp_rule_msg(d, rule));
+    m.flags |= ev->type == SNIC_DDP_DELETE ? SNIC_DDP_MSG_TOMBSTONE : 0;
     m.value = ev->value;
     m.length = ev->length;
     ddp_apply(d, r, ts, &m);
-    struct ddp_write *w = ddp_write_new(d, r, ts, DDP_W_CLIENT);
+    struct ddp_write *w = ddp_write_new(d, r, ts, DDP_W_CLIENT | rule);
     w->token = ev->token;
-    w->copies_min = (uint16_t)ev->copies_min;
+    w->copies_min = (uint8_t)ev->copies_min;
     ddp_scope_join(d, w, ev->scope);
     ddp_watch(d, r, 1);
     ddp_write_invalidate(d, w, d->others);
-    ddp_append(d, r, ev->scope, d->rules.background);
+    ddp_append(d, r, ev->scope, ddp_write_lazy(d, rule));
     if (d->others == 0)
         ddp_dirty(d, r);
     return 0;
@@ -226,8 +256,11 @@ int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
 /* Send VAL of @p ts to @p to, for what this node knows to be complete (amendment A5). */
 void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to)
 {
-    const struct ddp_rules *u = &d->rules;
-    if ((u->val_durable ? r->gd : r->gv) >= ts)
+    /* Of an older write the rules are not known here: a node's own are as good as any. */
+    const struct ddp_rules *u = ts == r->vts ? ddp_rules_at(d, r->flags) : &d->rules[d->o.model];
+    if (u->gd == DDP_NEVER && r->gd >= ts)
+        (void)ddp_send(d, SNIC_DDP_VAL, to, &r->key, ts); /* a read made it durable */
+    else if ((u->val_durable ? r->gd : r->gv) >= ts)
         (void)ddp_send(d, u->val_type, to, &r->key, ts);
     if (u->val_p != DDP_NEVER && r->gd >= ts)
         (void)ddp_send(d, SNIC_DDP_VAL_P, to, &r->key, ts);
@@ -248,36 +281,19 @@ int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
         ((m->flags & SNIC_DDP_MSG_CAS) == 0 || m->seen[0] != w->floor))
         return 0;
     int stored = (d->others & ~w->ack_c) == 0;
+    w->heard |= ddp_bit(m->src);
     if (m->type != SNIC_DDP_ACK_P)
         w->ack_c |= ddp_bit(m->src);
     if (m->type != SNIC_DDP_ACK_C)
         w->ack_p |= ddp_bit(m->src);
-    ddp_suspect(&d->suspects, &w->late, w->late & ddp_write_missing(d, w));
+    if (w->late != 0) {
+        ddp_suspect(&d->suspects, &w->late, w->late & ddp_write_missing(d, w));
+        ddp_suspect(&d->silent, &w->silent, (uint16_t)(w->silent & ~ddp_bit(m->src)));
+    }
     if (ddp_write_missing(d, w) == 0)
         ddp_timer_stop(d, ddp_timer_of_write(d, w));
     else if (!stored && (d->others & ~w->ack_c) == 0)
         ddp_write_pace(d, w);
     ddp_dirty(d, r);
-    return 0;
-}
-
-int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
-{
-    struct ddp_rec *r = ddp_find(d, &ev->key);
-    if (ev->durability != SNIC_DDP_DURABILITY_DEFAULT)
-        return ev->durability == SNIC_DDP_DURABILITY_MEMORY ||
-                       ev->durability == SNIC_DDP_DURABILITY_ALL
-                   ? SNIC_ENOTSUP
-                   : SNIC_EINVAL;
-    if (!ddp_lease(d, d->now_ns))
-        return SNIC_ESTALE;
-    if (r == NULL || r->rd == 0) {
-        int here = r != NULL && r->vts != 0 && (r->flags & SNIC_DDP_MSG_TOMBSTONE) == 0;
-        ddp_done(d, ev->token, here ? 0 : SNIC_ENOENT, r);
-        return 0;
-    }
-    if (ddp_pool_full(&d->reads))
-        return SNIC_EAGAIN;
-    ddp_reads_wait(&d->reads, &r->reads, ev->token, ddp_rec_number(d, r));
     return 0;
 }

@@ -96,7 +96,7 @@ int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     if (r->state != SNIC_REPLICA_RUNNING)
         return SNIC_ESTALE;
     int reads = op->kind == SNIC_REPLICA_GET;
-    int scoped = !reads && op->scope != 0 && r->o.model == SNIC_DDP_SCOPE;
+    int scoped = !reads && op->scope != 0;
     if (scoped && op->scope >> 28 != replica_scopes_of(r))
         return SNIC_ESTALE;
     int result = !reads ? replica_log_room(r, replica_op_room(op)) : 0;

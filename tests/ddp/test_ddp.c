@@ -63,8 +63,8 @@ static void test_ddp_refused_event_changes_nothing(void **state)
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 3, other, 0), SNIC_ESTALE); /* no member */
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 0, other, 0), SNIC_ESTALE); /* itself */
     assert_int_equal(one_message(&x, SNIC_DDP_VAL, 1, snic_ddp_ts(1, 9, 1), 0), SNIC_EPROTO);
-    assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, other, 0), SNIC_EPROTO); /* the model's */
-    assert_int_equal(one_message(&x, SNIC_DDP_ACK_P, 1, other, 0), SNIC_EPROTO);
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, other, 16), SNIC_EPROTO); /* no rules */
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, other, 7 << 4), SNIC_EPROTO);
     assert_int_equal(one_message(&x, 0, 1, other, 0), SNIC_EPROTO);
     assert_int_equal(one_message(&x, 99, 1, other, 0), SNIC_EPROTO);
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, other, 128), SNIC_EPROTO);

@@ -183,12 +183,15 @@ static void test_ddp_messages_without_sense_refused(void **state)
             SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_VAL, .src = 1), SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_QUERY, .src = 1), SNIC_EPROTO);
-    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_QUERY, .src = 1, .ts = ts),
-            SNIC_EPROTO); /* node 1's */
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_NACK, .src = 1, .ts = ts, .seen = {ts}), SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_NACK, .src = 1, .ts = ts, .seen = {later}),
             SNIC_EPROTO);
-    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_PERSIST, .src = 1, .scope = 5), SNIC_EPROTO);
+    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_PERSIST, .src = 1, .scope = 0), SNIC_EPROTO);
+    /* An INV without its value is of no CAS, and is marked as having none. */
+    const uint8_t probe = SNIC_DDP_MSG_LOCKED, none = SNIC_DDP_MSG_TOMBSTONE;
+    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_INV, .src = 1, .ts = ts, .flags = probe), SNIC_EPROTO);
+    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_INV, .src = 1, .ts = ts, .flags = probe | none | cas),
+            SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_DIGEST, .src = 1, .index = 64), SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_PURGE, .src = 1), SNIC_EPROTO);
     REFUSED(&x, STEP(&x, .type = SNIC_DDP_CAS, .flags = cas), SNIC_EINVAL);

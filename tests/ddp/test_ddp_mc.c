@@ -37,6 +37,12 @@ struct night {
 #define STRICT 0xcu
 #define SCOPE 0x300u
 
+/* Mixes of durabilities. */
+#define MEMORY (1u << SNIC_DDP_DURABILITY_MEMORY)
+#define HERE (1u << SNIC_DDP_DURABILITY_HERE)
+#define DURABLE (1u << SNIC_DDP_DURABILITY_ALL)
+#define SCOPED (1u << SNIC_DDP_DURABILITY_SCOPE)
+
 static const struct scope scopes[] = {
 #include "mc/ddp_scopes.h"
 };
@@ -100,7 +106,7 @@ static void explore(const char *name, const struct dw_opts *o, uint32_t live_eve
 static void explore_row(const struct scope *c, uint32_t row)
 {
     struct dw_opts o = c->o;
-    char name[64];
+    char name[96];
 
     if ((c->rows >> row & 1) == 0 || c->states[row] > STATES_MAX)
         return;

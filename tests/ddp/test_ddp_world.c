@@ -108,7 +108,8 @@ static void world_send(struct world *w, uint32_t node, const struct snic_ddp_act
         (m.type == SNIC_DDP_INV || m.type == SNIC_DDP_NACK || m.type == SNIC_DDP_RECORD) &&
         (m.flags & SNIC_DDP_MSG_TOMBSTONE) == 0;
     m.value = carries ? world_content(w, node, m.value) : 0;
-    if ((m.type == SNIC_DDP_INV || m.type == SNIC_DDP_RECORD) && m.ts != 0)
+    int probe = m.type == SNIC_DDP_INV && (m.flags & SNIC_DDP_MSG_LOCKED) != 0;
+    if ((m.type == SNIC_DDP_INV || m.type == SNIC_DDP_RECORD) && m.ts != 0 && !probe)
         (void)world_wrote(w, world_key_of(&m.key), m.ts, m.value);
     for (uint32_t n = 0; n < w->nodes; n++) {
         if ((a->to >> n & 1) == 0)

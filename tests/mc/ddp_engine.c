@@ -19,6 +19,7 @@ void dn_handles(const struct snic_ddp *d, int held[16]);
 #include "ddp/timer.c"
 #include "ddp/flight.c"
 #include "ddp/write.c"
+#include "ddp/read.c"
 #include "ddp/follow.c"
 #include "ddp/replay.c"
 #include "ddp/scope.c"

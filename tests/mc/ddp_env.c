@@ -77,6 +77,29 @@ static void dw_may_log(const struct dw_world *w, const struct dw_state *s, struc
     }
 }
 
+/* A write of each durability that one may name. A scope's number is its node's: n * 2 + 1 or + 2.
+ */
+static void dw_may_put(const struct dw_world *w, const struct dw_state *s, uint32_t n,
+                       uint32_t kind, uint32_t key, struct dw_list *l)
+{
+    uint32_t mix = w->o.mix != 0 ? w->o.mix : 1u << SNIC_DDP_DURABILITY_DEFAULT, d, scope;
+    uint32_t arg = key | (s->h.count + 1u) << 4;
+
+    for (d = SNIC_DDP_DURABILITY_DEFAULT; d <= SNIC_DDP_DURABILITY_SCOPE; d++) {
+        int scoped = d == SNIC_DDP_DURABILITY_SCOPE ||
+                     (d == SNIC_DDP_DURABILITY_DEFAULT && w->o.node.model == SNIC_DDP_SCOPE);
+
+        if ((mix >> d & 1) == 0)
+            continue;
+        if (!scoped)
+            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(kind, arg | d << 20)));
+        for (scope = 0; scoped && scope < w->o.scopes; scope++)
+            if ((s->h.requested >> (n * 2 + scope) & 1) == 0)
+                dw_may(l, DW_ACTION(DW_NODE, n,
+                                    DN_EVENT(kind, arg | (n * 2 + scope + 1) << 12 | d << 20)));
+    }
+}
+
 static void dw_may_write(const struct dw_world *w, const struct dw_state *s, uint32_t n,
                          struct dw_list *l)
 {
@@ -92,14 +115,7 @@ static void dw_may_write(const struct dw_world *w, const struct dw_state *s, uin
         for (key = 0; key < w->o.node.keys; key++) {
             if (kind == 2 && dw_sum(w, s, n)->key[key].rd != 0)
                 continue;
-            /* A scope's number is its node's: n * 2 + 1 or + 2. */
-            for (scope = 0; scope < (w->o.scopes != 0 ? w->o.scopes : 1); scope++)
-                if (w->o.scopes == 0 || (s->h.requested >> (n * 2 + scope) & 1) == 0)
-                    dw_may(l, DW_ACTION(
-                                  DW_NODE, n,
-                                  DN_EVENT(kinds[kind],
-                                           key | (s->h.count + 1u) << 4 |
-                                               (w->o.scopes != 0 ? n * 2 + scope + 1 : 0) << 12)));
+            dw_may_put(w, s, n, kinds[kind], key, l);
         }
     }
     for (scope = 0; scope < w->o.scopes; scope++) {
@@ -112,16 +128,21 @@ static void dw_may_write(const struct dw_world *w, const struct dw_state *s, uin
     }
 }
 
-/* Reads that wait: of the others R1 speaks. */
+/* Reads that wait: of the others R1 and D speak. */
 static void dw_may_read(const struct dw_world *w, const struct dw_state *s, uint32_t n,
                         struct dw_list *l)
 {
     const struct dn_sum *d = dw_sum(w, s, n);
-    uint32_t key;
+    uint32_t mix = w->o.read_mix != 0 ? w->o.read_mix : 1u << SNIC_DDP_DURABILITY_DEFAULT;
+    uint32_t key, dur;
 
     for (key = 0; key < w->o.node.keys && d->reads && s->h.reads < w->o.reads; key++)
-        if (d->key[key].rd != 0)
-            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_READ, key | (uint32_t)s->h.reads << 4)));
+        for (dur = SNIC_DDP_DURABILITY_DEFAULT; dur <= SNIC_DDP_DURABILITY_ALL; dur++)
+            if ((mix >> dur & 1) != 0 &&
+                (d->key[key].rd != 0 || (dw_reads_all(w, dur) && d->key[key].gd < d->key[key].vts)))
+                dw_may(l,
+                       DW_ACTION(DW_NODE, n,
+                                 DN_EVENT(DN_READ, key | (uint32_t)s->h.reads << 4 | dur << 20)));
 }
 
 static void dw_may_install(const struct dw_world *w, const struct dw_state *s, struct dw_list *l)

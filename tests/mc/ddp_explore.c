@@ -6,7 +6,7 @@
  *                 [evictions N] [rejoins N] [restarts N] [doubles N] [losses N] [resends N]
  *                 [locks N] [model 1..5] [paper 0|1] [live N] [wide 1] [exact 1] [lean 1] [threads
  * N] [waits N] [room N] [reads N] [keeps 1] [double MESSAGE_TYPE] [begin full|LINES]
- *                 [save FILE | replay FILE]
+ *                 [mix BITS] [read_mix BITS] [large 1] [copies N] [save FILE | replay FILE]
  *
  * Without model or paper: all of them. Exit code 0: clean, 1: a violation (printed, and saved),
  * 2: stopped at a limit.
@@ -64,15 +64,36 @@ static int explore_option(struct explore *x, const char *name, const char *value
         const char *name;
         uint32_t *at;
     } options[] = {
-        {"nodes", &x->o.node.nodes},   {"keys", &x->o.node.keys},      {"writes", &x->o.writes},
-        {"deletes", &x->o.deletes},    {"swaps", &x->o.swaps},         {"scopes", &x->o.scopes},
-        {"crashes", &x->o.crashes},    {"evictions", &x->o.evictions}, {"rejoins", &x->o.rejoins},
-        {"restarts", &x->o.restarts},  {"doubles", &x->o.doubles},     {"losses", &x->o.losses},
-        {"resends", &x->o.resends},    {"locks", &x->o.locks},         {"model", &x->model},
-        {"paper", &x->paper},          {"live", &x->mo.live_every},    {"wide", &x->mo.wide},
-        {"exact", &x->mo.exact},       {"lean", &x->mo.lean},          {"threads", &x->mo.threads},
-        {"waits", &x->o.node.waits},   {"reads", &x->o.reads},         {"keeps", &x->o.keeps},
-        {"double", &x->o.double_type}, {"room", &x->o.node.room},
+        {"nodes", &x->o.node.nodes},
+        {"keys", &x->o.node.keys},
+        {"writes", &x->o.writes},
+        {"deletes", &x->o.deletes},
+        {"swaps", &x->o.swaps},
+        {"scopes", &x->o.scopes},
+        {"crashes", &x->o.crashes},
+        {"evictions", &x->o.evictions},
+        {"rejoins", &x->o.rejoins},
+        {"restarts", &x->o.restarts},
+        {"doubles", &x->o.doubles},
+        {"losses", &x->o.losses},
+        {"resends", &x->o.resends},
+        {"locks", &x->o.locks},
+        {"model", &x->model},
+        {"paper", &x->paper},
+        {"live", &x->mo.live_every},
+        {"wide", &x->mo.wide},
+        {"exact", &x->mo.exact},
+        {"lean", &x->mo.lean},
+        {"threads", &x->mo.threads},
+        {"waits", &x->o.node.waits},
+        {"reads", &x->o.reads},
+        {"keeps", &x->o.keeps},
+        {"double", &x->o.double_type},
+        {"room", &x->o.node.room},
+        {"mix", &x->o.mix},
+        {"read_mix", &x->o.read_mix},
+        {"large", &x->o.node.large},
+        {"copies", &x->o.node.copies},
     };
     size_t i;
 
@@ -118,7 +139,7 @@ int main(int argc, char **argv)
                 continue;
             o.node.model = m;
             o.node.flags = p != 0 ? (uint32_t)SNIC_DDP_PAPER : 0;
-            if (m != SNIC_DDP_SCOPE)
+            if (m != SNIC_DDP_SCOPE && (o.mix >> SNIC_DDP_DURABILITY_SCOPE & 1) == 0)
                 o.scopes = 0;
             else if (o.scopes == 0)
                 o.scopes = 1;

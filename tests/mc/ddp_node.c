@@ -268,6 +268,19 @@ static void dn_forget(struct dn_node *n, uint32_t key, uint64_t ts)
             n->pend[i].durable = 1;
 }
 
+/* An answer to a write or SYNC is for all FULL members, and for no fewer than it asked for. */
+static void dn_copies(struct dn_work *w, const struct snic_ddp_action *a)
+{
+    uint32_t n, full = 0;
+
+    if (a->result != 0 || a->token >= DN_READ_TOKEN)
+        return;
+    for (n = 0; n < w->s->o.nodes; n++)
+        full += dn_view_at(w->s, w->n->sum.view)->full >> n & 1;
+    if (a->copies != full || full < w->s->o.copies)
+        dn_bad(w, "N: an answer for another number of copies than there are, or for too few");
+}
+
 static void dn_act(struct dn_work *w, const struct snic_ddp_action *a)
 {
     struct dn_node *n = w->n;
@@ -289,6 +302,7 @@ static void dn_act(struct dn_work *w, const struct snic_ddp_action *a)
     case SNIC_DDP_DONE:
         if (w->r->dones == DN_DONE)
             abort();
+        dn_copies(w, a);
         w->done[w->r->dones].token = a->token;
         w->done[w->r->dones].result = a->result;
         w->done[w->r->dones++].ts = a->msg.ts;
@@ -440,18 +454,22 @@ static void dn_client_event(struct dn_work *w, uint32_t kind, uint32_t arg,
     if (kind == DN_READ) {
         ev->key.w[0] = arg & 15;
         ev->token = DN_READ_TOKEN | arg;
+        ev->durability = DN_DURABILITY(arg);
         return;
     }
     if (kind == DN_SYNC) {
         ev->scope = arg;
         ev->token = 64 + arg;
+        ev->copies_min = w->s->o.copies;
         return;
     }
     ev->key.w[0] = arg & 15;
     ev->token = arg >> 4 & 255;
-    ev->scope = arg >> 12;
+    ev->scope = arg >> 12 & 255;
+    ev->durability = DN_DURABILITY(arg);
+    ev->copies_min = w->s->o.copies;
     ev->value = kind == DN_DELETE ? 0 : ev->token;
-    ev->length = kind == DN_DELETE ? 0 : 1;
+    ev->length = kind == DN_DELETE ? 0 : w->s->o.large != 0 ? 1u << 20 : 1;
     ev->ts = kind == DN_CAS ? w->n->sum.key[arg & 15].vts : 0;
 }
 
@@ -493,6 +511,17 @@ static void dn_load(struct dn_work *w, uint32_t load)
     }
 }
 
+/* An operation was taken: were there as many FULL members as it needs? */
+static void dn_enough(struct dn_work *w)
+{
+    uint32_t n, full = 0;
+
+    for (n = 0; n < w->s->o.nodes; n++)
+        full += dn_view_at(w->s, w->n->sum.view)->full >> n & 1;
+    if (full < w->s->o.copies)
+        dn_bad(w, "N: a write was taken with too few copies");
+}
+
 static void dn_event(struct dn_work *w, uint32_t kind, uint32_t arg)
 {
     struct snic_ddp_event ev;
@@ -532,6 +561,8 @@ static void dn_event(struct dn_work *w, uint32_t kind, uint32_t arg)
         break;
     }
     dn_engine_step(w, &ev);
+    if (kind >= DN_WRITE && kind <= DN_SYNC && w->r->status == 0)
+        dn_enough(w);
     if (kind == DN_INSTALL && w->r->status == SNIC_EINVAL && w->n->sum.epoch == 0) {
         dn_load(w, 0);
         w->n->sum.view = arg;

@@ -38,8 +38,10 @@ struct dn_opts {
     uint32_t keys;
     uint32_t writes; /* at a time */
     uint32_t scopes;
-    uint32_t waits; /* acknowledgements due, 0: enough */
-    uint32_t room;  /* writes and replays at a time, 0: enough */
+    uint32_t waits;  /* acknowledgements due, 0: enough */
+    uint32_t room;   /* writes and replays at a time, 0: enough */
+    uint32_t large;  /* not 0: values are too large to be sent again unasked */
+    uint32_t copies; /* copies_min of all writes */
 };
 
 /* What a node looks like from outside. */
@@ -69,7 +71,8 @@ struct dn_sum {
 
 enum dn_event {
     DN_MESSAGE = 1, /* arg: message */
-    DN_WRITE,       /* arg: key | value << 4 | scope << 12; the token is the value */
+    DN_WRITE,       /* arg: key | value << 4 | scope << 12 | durability << 20; the token is the
+                       value */
     DN_DELETE,      /* the same */
     DN_CAS,         /* the same; on what it holds */
     DN_SYNC,        /* arg: scope; the token is 64 + scope */
@@ -80,9 +83,10 @@ enum dn_event {
     DN_LEASE_END,
     DN_CRASH,  /* arg: so many of the pending become durable before */
     DN_REBOOT, /* arg: 1: what the log has is loaded */
-    DN_READ    /* arg: key | number << 4; the token is DN_READ_TOKEN | arg */
+    DN_READ    /* arg: key | number << 4 | durability << 20; the token is DN_READ_TOKEN | arg */
 };
 #define DN_READ_TOKEN 256
+#define DN_DURABILITY(arg) ((arg) >> 20 & 7)
 #define DN_EVENT(kind, arg) ((uint32_t)(kind) << 27 | (uint32_t)(arg))
 
 struct dn_done {

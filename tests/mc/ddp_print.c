@@ -47,6 +47,8 @@ void dn_event_print(const struct dn_space *s, uint32_t node, uint32_t event, cha
     static const char *const kinds[] = {
         "?",       "?", "writes",   "deletes",         "swaps",   "syncs",   "has durable",
         "flushed", "?", "installs", "loses its lease", "crashes", "reboots", "reads"};
+    static const char *const durabilities[] = {"",        ", memory", ", here", ", all",
+                                               ", scope", ", ?5",     ", ?6",   ", ?7"};
     uint32_t kind = event >> 27, arg = event & ((1u << 27) - 1);
     char what[256];
 
@@ -63,8 +65,11 @@ void dn_event_print(const struct dn_space *s, uint32_t node, uint32_t event, cha
         (void)snprintf(what, sizeof(what), "installs epoch %u full %x learners %x%s", v->epoch,
                        v->full, v->learners, v->restart ? " restart" : "");
     } else if (kind == DN_WRITE || kind == DN_DELETE || kind == DN_CAS) {
-        (void)snprintf(what, sizeof(what), "%s key %u value %u scope %u", kinds[kind], arg & 15,
-                       arg >> 4 & 255, arg >> 12);
+        (void)snprintf(what, sizeof(what), "%s key %u value %u scope %u%s", kinds[kind], arg & 15,
+                       arg >> 4 & 255, arg >> 12 & 255, durabilities[DN_DURABILITY(arg)]);
+    } else if (kind == DN_READ) {
+        (void)snprintf(what, sizeof(what), "%s %u%s", kinds[kind], arg & 255,
+                       durabilities[DN_DURABILITY(arg)]);
     } else {
         (void)snprintf(what, sizeof(what), "%s %u", kinds[kind], arg);
     }

@@ -113,6 +113,8 @@ static void dw_note_reads(const struct dw_world *w, struct dw_state *s)
                 continue;
             if (d->key[k].vts > s->h.seen[k])
                 s->h.seen[k] = d->key[k].vts;
+            if (dw_mixed(w) && d->key[k].gd >= d->key[k].vts && d->key[k].vts > s->h.all[k])
+                s->h.all[k] = d->key[k].vts;
             for (i = 0; i < s->h.count; i++)
                 if (s->h.ts[i] == d->key[k].vts && s->h.key[i] == k && s->h.ts[i] != 0)
                     s->h.read |= (uint8_t)(1u << i);
@@ -121,10 +123,12 @@ static void dw_note_reads(const struct dw_world *w, struct dw_state *s)
 }
 
 /* A client learned that a key is at ts: a read, as of now. */
-static void dw_note_read(struct dw_state *s, uint32_t key, uint64_t ts)
+static void dw_note_read(struct dw_state *s, uint32_t key, uint64_t ts, int all)
 {
     uint32_t i;
 
+    if (all && ts > s->h.all[key])
+        s->h.all[key] = ts;
     if (!dw_holds(s, key, ts, dw_done(s, key)) || !dw_holds(s, key, ts, s->h.seen[key]))
         s->h.bad = DW_B_READ;
     if (ts > s->h.seen[key])
@@ -134,7 +138,27 @@ static void dw_note_read(struct dw_state *s, uint32_t key, uint64_t ts)
             s->h.read |= (uint8_t)(1u << i);
 }
 
-static void dw_answer_write(struct dw_state *s, uint32_t i, const struct dn_done *d)
+/*
+ * A read of what is durable may return what was the newest at some time while it waited: no older
+ * than all that was answered or read before it began.
+ */
+static void dw_note_read_all(struct dw_state *s, const struct dn_done *d)
+{
+    uint32_t key = d->token & 15;
+    uint64_t from = s->h.from[d->token >> 4 & 1];
+
+    if (d->result == SNIC_ESTALE)
+        return;
+    if (d->result != 0 && d->result != SNIC_ENOENT)
+        s->h.bad = DW_B_RESULT;
+    if (!dw_holds(s, key, d->ts, from))
+        s->h.bad = DW_B_READ;
+    s->h.seen[key] = snic_max_u64(s->h.seen[key], d->ts);
+    s->h.all[key] = snic_max_u64(s->h.all[key], d->ts);
+}
+
+static void dw_answer_write(const struct dw_world *w, struct dw_state *s, uint32_t i,
+                            const struct dn_done *d)
 {
     if (i >= s->h.count || s->h.fate[i] != DW_OPEN) {
         s->h.bad = DW_B_ANSWER;
@@ -146,7 +170,7 @@ static void dw_answer_write(struct dw_state *s, uint32_t i, const struct dn_done
             s->h.bad = DW_B_TS;
     } else if (d->result == SNIC_ECANCELED && s->h.kind[i] == DN_CAS) {
         s->h.fate[i] = DW_REFUSED;
-        dw_note_read(s, s->h.key[i], d->ts); /* of what it found */
+        dw_note_read(s, s->h.key[i], d->ts, dw_reads_all(w, s->h.dur[i]));
     } else if (d->result == SNIC_ESTALE && s->h.kind[i] == DN_CAS) {
         s->h.fate[i] = DW_REFUSED; /* the lease ended before it was written */
     } else if (d->result == SNIC_EUNKNOWN) {
@@ -156,7 +180,7 @@ static void dw_answer_write(struct dw_state *s, uint32_t i, const struct dn_done
     }
 }
 
-static void dw_answers(struct dw_state *s, const struct dn_result *r)
+static void dw_answers(const struct dw_world *w, struct dw_state *s, const struct dn_result *r)
 {
     uint32_t i;
 
@@ -164,10 +188,12 @@ static void dw_answers(struct dw_state *s, const struct dn_result *r)
         const struct dn_done *d = &r->done[i];
 
         if (d->token < 64) {
-            dw_answer_write(s, (uint32_t)d->token - 1, d);
+            dw_answer_write(w, s, (uint32_t)d->token - 1, d);
         } else if (d->token >= DN_READ_TOKEN) {
-            if (d->result == 0 || d->result == SNIC_ENOENT)
-                dw_note_read(s, d->token & 15, d->ts);
+            if (dw_reads_all(w, DN_DURABILITY(d->token)))
+                dw_note_read_all(s, d);
+            else if (d->result == 0 || d->result == SNIC_ENOENT)
+                dw_note_read(s, d->token & 15, d->ts, 0);
             else if (d->result != SNIC_ESTALE)
                 s->h.bad = DW_B_RESULT;
         } else {
@@ -198,7 +224,8 @@ static int dw_node_event(const struct dw_world *w, struct dw_state *s, uint32_t 
         return 1;
     }
     if (r->status != 0) {
-        if (kind != DN_MESSAGE && r->status != SNIC_EAGAIN)
+        if (kind != DN_MESSAGE && r->status != SNIC_EAGAIN &&
+            !(r->status == SNIC_ENOQUORUM && w->o.node.copies != 0))
             s->h.bad = DW_B_EVENT;
         if (r->status == SNIC_EPROTO)
             s->h.bad = DW_B_EVENT;
@@ -215,6 +242,7 @@ static int dw_node_event(const struct dw_world *w, struct dw_state *s, uint32_t 
         s->h.scope[i] = (uint8_t)(event >> 12 & 255);
         s->h.owner[i] = (uint8_t)n;
         s->h.kind[i] = (uint8_t)kind;
+        s->h.dur[i] = (uint8_t)DN_DURABILITY(event);
         s->h.count++;
     }
     for (i = 0; i < s->h.count; i++) {
@@ -229,7 +257,7 @@ static int dw_node_event(const struct dw_world *w, struct dw_state *s, uint32_t 
         s->h.begun &= (uint8_t) ~(1u << n); /* granted anew */
     if (r->caught_up)
         s->h.caught |= (uint8_t)(1u << n);
-    dw_answers(s, r);
+    dw_answers(w, s, r);
     return 1;
 }
 
@@ -281,8 +309,11 @@ static void dw_use(struct dw_world *w, struct dw_state *s, uint32_t n, uint32_t 
         s->h.base[(event >> 4 & 255) - 1] = dw_sum(w, s, n)->key[event & 15].vts;
     if (kind == DN_SYNC)
         s->h.requested |= (uint8_t)(1u << ((event & 255) - 1));
-    if (kind == DN_READ)
+    if (kind == DN_READ) {
+        if (dw_reads_all(w, DN_DURABILITY(event)))
+            s->h.from[s->h.reads & 1] = snic_max_u64(dw_done(s, event & 15), s->h.seen[event & 15]);
         s->h.reads++;
+    }
     if (kind == DN_CRASH)
         s->h.used[DW_CRASHES]++;
     if (kind == DN_REBOOT)
@@ -501,11 +532,13 @@ struct dw_world *dw_new(const struct dw_opts *o)
     uint32_t n;
 
     if (w == NULL || o->node.nodes > DN_NODES || o->node.keys > DN_KEYS || o->scopes > 2 ||
-        o->writes + o->deletes + o->swaps > DW_WRITES)
+        o->writes + o->deletes + o->swaps > DW_WRITES || (o->read_mix != 0 && o->reads > 2))
         abort();
     w->o = *o;
     w->o.node.writes = o->writes + o->deletes + o->swaps;
     w->o.node.scopes = o->scopes == 0 ? 0 : 4;
+    if ((o->mix >> SNIC_DDP_DURABILITY_SCOPE & 1) != 0 && o->scopes == 0)
+        abort();
     w->space = dn_space_new(&w->o.node);
     memset(&v, 0, sizeof(v));
     v.epoch = 1;

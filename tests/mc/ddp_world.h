@@ -18,7 +18,8 @@
  * R3  timestamps are unique    R4  one value per timestamp, in memory and in logs
  * 2a  unlocked nodes agree     2b' 2c' gV is of a write that all members hold
  * 3b' gD is of a write that is in all members' logs
- * D   what was promised is in each member's log, dead ones included
+ * D   what was promised, per write and per read, is in each member's log, dead ones included
+ * N   an answer is for as many FULL members as there are, and no fewer than required
  * L   the engine calls durable only what its log has
  * C   a swap that was answered had nothing between it and its base; one refused is never read
  * H   each handle given to an engine is released once (ddp_node.h)
@@ -65,7 +66,11 @@ struct dw_opts {
     uint32_t losses;
     uint32_t resends; /* timers WRITE, SCOPE, PULL, RESTART, PURGE */
     uint32_t locks;   /* timer LOCK */
-    uint32_t reads;   /* that wait for an unlock */
+    uint32_t reads;   /* that wait for an unlock, or until what they return is durable */
+    /* Durabilities that a write, and a read, may name: bits 1 << enum snic_ddp_durability; 0: none
+     * names any. A write of SCOPE is in one, and needs `scopes`. */
+    uint32_t mix;
+    uint32_t read_mix;
     /* NULL, or what happened before: for each line the first action whose text starts so, with a *
      * at its end all of these; then the messages in flight are lost. Counts in the budgets. */
     const char *begin;

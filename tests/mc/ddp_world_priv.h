@@ -34,6 +34,8 @@ struct dw_head {
     uint64_t ts[DW_WRITES];
     uint64_t base[DW_WRITES]; /* of a swap: what it was of */
     uint64_t seen[DN_KEYS];
+    uint64_t all[DN_KEYS]; /* the highest that a read of what is durable could return (mixes) */
+    uint64_t from[2];      /* mixes: what a read that waits must not be older than */
     uint32_t node[DN_NODES];
     uint32_t view;
     uint8_t key[DW_WRITES];
@@ -41,17 +43,19 @@ struct dw_head {
     uint8_t owner[DW_WRITES];
     uint8_t fate[DW_WRITES]; /* enum dw_fate */
     uint8_t kind[DW_WRITES]; /* enum dn_event */
-    uint8_t read;            /* writes that could be read somewhere, bits */
-    uint8_t requested;       /* scopes, bits: node * 2 + scope - 1 */
-    uint8_t synced;          /* answered */
-    uint8_t count;           /* writes of all kinds */
-    uint8_t used[10];        /* budgets */
-    uint8_t caught;          /* learners that have caught up, bits */
-    uint8_t begun;           /* nodes whose lease was ended, bits */
-    uint8_t turn;            /* of timers, in a quiet time */
-    uint8_t bad;             /* what happened on the way, DW_B_ */
-    uint8_t locks;           /* budgets, too: of timers LOCK */
-    uint8_t reads;           /* of reads that wait */
+    uint8_t dur[DW_WRITES];  /* enum snic_ddp_durability */
+    uint8_t pad[2];
+    uint8_t read;      /* writes that could be read somewhere, bits */
+    uint8_t requested; /* scopes, bits: node * 2 + scope - 1 */
+    uint8_t synced;    /* answered */
+    uint8_t count;     /* writes of all kinds */
+    uint8_t used[10];  /* budgets */
+    uint8_t caught;    /* learners that have caught up, bits */
+    uint8_t begun;     /* nodes whose lease was ended, bits */
+    uint8_t turn;      /* of timers, in a quiet time */
+    uint8_t bad;       /* what happened on the way, DW_B_ */
+    uint8_t locks;     /* budgets, too: of timers LOCK */
+    uint8_t reads;     /* of reads that wait */
     uint16_t messages;
 };
 enum dw_budget {
@@ -108,6 +112,19 @@ static inline const struct snic_ddp_view *dw_view(const struct dw_world *w,
                                                   const struct dw_state *s)
 {
     return dn_view_at(w->space, s->h.view);
+}
+
+static inline int dw_mixed(const struct dw_world *w)
+{
+    return (w->o.mix | w->o.read_mix) != 0;
+}
+
+/* Must what such a read, or a CAS that fails, returns be durable at all? */
+static inline int dw_reads_all(const struct dw_world *w, uint32_t durability)
+{
+    return durability == SNIC_DDP_DURABILITY_ALL ||
+           (dw_mixed(w) && durability == SNIC_DDP_DURABILITY_DEFAULT &&
+            (w->o.node.model == SNIC_DDP_SYNCH || w->o.node.model == SNIC_DDP_RENF));
 }
 
 static inline int dw_full(const struct dw_world *w, const struct dw_state *s, uint32_t n)

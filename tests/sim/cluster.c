@@ -124,7 +124,9 @@ static void cluster_action(struct cluster *c, const struct snic_replica_trace *t
     int writes = a->type == SNIC_DDP_APPEND ||
                  (a->type == SNIC_DDP_SEND &&
                   (a->msg.type == SNIC_DDP_INV || a->msg.type == SNIC_DDP_RECORD));
-    if (!writes || a->msg.ts == 0)
+    int probe = a->type == SNIC_DDP_SEND && a->msg.type == SNIC_DDP_INV &&
+                (a->msg.flags & SNIC_DDP_MSG_LOCKED) != 0; /* without its value */
+    if (!writes || probe || a->msg.ts == 0)
         return;
     uint64_t content = t->data != NULL ? cluster_content(c, t->data, t->size) : 0;
     cluster_record_write(c, cluster_key_of(&a->msg.key), a->msg.ts, content);
