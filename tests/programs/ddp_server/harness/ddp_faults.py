@@ -50,7 +50,7 @@ def options():
 class Run:
     """One schedule on disks that exist."""
 
-    def __init__(self, o, kind, network, disks, folder, seed, lines):
+    def __init__(self, o, kind, network, disks, folder, seed, lines, before):
         self.o = o
         self.kind = kind
         self.folder = folder
@@ -60,6 +60,8 @@ class Run:
         self.cluster = ddpcluster.Cluster(kind, network, disks, folder, self.history)
         self.wrong = []
         self.network = network
+        self.before = before
+        self.after = {"attempt": before["attempt"], "keys": {}}
 
     def carry_out(self):
         began = time.monotonic()
@@ -81,6 +83,8 @@ class Run:
 
     def go(self, first):
         o = self.o
+        for key, value in self.before["keys"].items():  # of the run before on these disks
+            self.history.operation("before", 1, 2, "set", key, value, "ok", dur="all")
         for i in range(self.kind.nodes):
             self.cluster.start(i, first=first)
         if not self.recover():
@@ -89,7 +93,7 @@ class Run:
             for d in self.cluster.disks:
                 d("lie on")
         rng = random.Random(f"keys {self.seed}")
-        keys = ddpclients.Keys(rng, 8, 2, f"{self.seed}.")
+        keys = ddpclients.Keys(rng, 8, 2, f"{self.seed}.{self.before['attempt']}.")
         stop = threading.Event()
         clients = [ddpclients.Client(f"c{i}", self.kind, self.network, keys, self.history, stop,
                                      self.seed) for i in range(o.clients)]
@@ -123,9 +127,12 @@ class Run:
                 if self.history.counts.get(("set", "ok"), 0) == before:
                     self.wrong.append(f"node {i} takes no write after all has healed")
                 client.drop()
-            answers = ddpclients.read_all(self.kind, keys.all(), self.history)
-            if answers != self.kind.nodes * len(keys.all()):
-                self.wrong.append(f"{answers} answers for {len(keys.all())} keys at each node")
+            names = keys.all() + list(self.before["keys"])
+            answers, values = ddpclients.read_all(self.kind, names, self.history)
+            if answers != self.kind.nodes * len(names):
+                self.wrong.append(f"{answers} answers for {len(names)} keys at each node")
+            names = [k for k in keys.all() if not ddpclients.is_counter(k) and values[k] != "nil"]
+            self.after["keys"] = {k: values[k] for k in names[:40]}
 
         t = threading.Thread(target=body)
         t.start()
@@ -136,7 +143,7 @@ class Run:
         print("not answered or refused:", ", ".join(f"{n} {w}" for w, n in reasons) or "none")
 
     def end(self, keys):
-        self.cluster.close()
+        self.cluster.close(self.seed)
         self.history.close()
         r = subprocess.run([self.o.judge, "--keeps", self.kind.keeps, self.folder + "/history"],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -171,14 +178,16 @@ def keep(o, folder, seed):
     print(f"history, schedule and logs are in {out}")
 
 
-def one(o, kind, network, disks, folder, seed, seconds, first):
+def one(o, kind, network, disks, folder, seed, seconds, first, state):
     lines = schedule(o, seed, seconds, getattr(kind, "replace", None) is not None)
     with open(folder + "/schedule", "w", encoding="utf-8") as f:
         f.write(f"# --kind {o.kind} --nodes {o.nodes} --seed {seed}\n")
         f.writelines(line + "\n" for line in lines)
     print(f"== seed {seed}: {len(lines)} actions; repeat it with --seed {seed}, or --schedule")
     print("\n".join(lines))
-    wrong = Run(o, kind, network, disks, folder, seed, lines).go(first)
+    run = Run(o, kind, network, disks, folder, seed, lines, dict(state))
+    wrong = run.go(first)
+    state.update(run.after)
     for w in wrong:
         print("WRONG", w)
     if o.expect_wrong != (BAD_HISTORY in wrong) or (wrong and not o.expect_wrong):
@@ -191,7 +200,13 @@ def one(o, kind, network, disks, folder, seed, seconds, first):
 def night(o, kind, network, folder, state):
     """Schedules until the minutes are used up, in pieces on the same disks."""
     path = state + "/progress"
-    done = {"schedules": 0, "seconds": 0.0}
+    done = {"schedules": 0, "seconds": 0.0, "attempt": 0, "keys": {}}
+
+    def save():
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            json.dump(done, f)
+        os.replace(path + ".new", path)
+
     if os.path.exists(path):
         with open(path, encoding="utf-8") as f:
             done = json.load(f)
@@ -203,14 +218,15 @@ def night(o, kind, network, folder, state):
         piece = time.monotonic()
         while time.monotonic() - piece < PIECE_MINUTES * 60 and done["seconds"] < o.minutes * 60:
             began = time.monotonic()
+            first = done["attempt"] == 0
+            done["attempt"] += 1
+            save()
             seed = o.seed * 1000 + done["schedules"]
-            first = not os.listdir(f"{state}/n0")[1:]
-            if not one(o, kind, network, disks, folder, seed, SCHEDULE_SECONDS, first):
+            if not one(o, kind, network, disks, folder, seed, SCHEDULE_SECONDS, first, done):
                 return False
             done["schedules"] += 1
             done["seconds"] += time.monotonic() - began
-            with open(path, "w", encoding="utf-8") as f:
-                json.dump(done, f)
+            save()
         for d in disks:
             d.close()
     print(f"{done['schedules']} schedules in {done['seconds'] / 60:.0f} minutes")
@@ -232,7 +248,8 @@ def main():
         good = night(o, kind, network, folder, os.path.abspath(o.state))
     else:
         disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}") for i in range(o.nodes)]
-        good = one(o, kind, network, disks, folder, o.seed, o.seconds, True)
+        good = one(o, kind, network, disks, folder, o.seed, o.seconds, True,
+                   {"attempt": 0, "keys": {}})
         for d in disks:
             d.close()
     network.close()

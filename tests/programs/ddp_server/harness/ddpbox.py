@@ -39,6 +39,9 @@ def missing(network=True):
 
 def enter(network=True):
     if os.environ.get(INSIDE):
+        # PID 1 has no default action for signals; its end is that of all the others.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
         return
     lacks = missing(network)
     if lacks:

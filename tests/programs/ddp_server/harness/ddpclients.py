@@ -290,8 +290,9 @@ class Client(threading.Thread):
 
 
 def read_all(kind, keys, history, durability="default"):
-    """Reads each key at each node; @return how many reads had an answer"""
+    """Reads each key at each node; @return how many reads had an answer, and values by key"""
     answers = 0
+    values = {}
     for node in range(kind.nodes):
         connection = Connection(kind.address(node), kind.timeout)
         kind.greet(connection)
@@ -302,8 +303,9 @@ def read_all(kind, keys, history, durability="default"):
             except Refusal as e:
                 history.comment(f"final read of {key} at {node}: {e}")
                 continue
-            history.operation("final", start, history.now(), "get", key, "-",
-                              kind.result("get", key, got), node=node)
+            result = kind.result("get", key, got)
+            history.operation("final", start, history.now(), "get", key, "-", result, node=node)
+            values[key] = result.removeprefix("ok:")
             answers += 1
         connection.close()
-    return answers
+    return answers, values
