@@ -264,10 +264,12 @@ LAYERS = {
         ["arguments.c", "config.c", "session.c"],
     ],
     "examples/ddp_server": [
-        # messages between loops, state; requests on keys; commands and their table; the rest
-        ["mail.c", "error.c"], ["state.c"], ["request.c"],
-        ["command_key.c", "command_server.c", "command_string.c"], ["commands.c"],
-        ["client.c"], ["shard.c"], ["main.c"],
+        # messages between loops; state; requests on keys; commands and their table; the rest
+        ["mail.c", "error.c"], ["state.c", "scope.c"], ["request.c"], ["watch.c"],
+        ["command_key.c", "command_durability.c"],
+        ["command_scan.c", "command_session.c", "command_store.c", "command_string.c",
+         "command_server.c"],
+        ["commands.c"], ["client.c"], ["shard.c"], ["main.c"],
     ],
     "examples/kv_server": [
         # formats and tables

@@ -4,8 +4,9 @@
  *   N4 a client whose commands under way, and their expected replies, take CLIENT_WINDOW is not
  *      read from until they are answered; nor is any with SHARD_WINDOW of all.
  */
-#include "node.h"
+#include "commands.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@
 #define CLIENT_HARD_NS 10000000000u /* a client at the hard limit that takes nothing */
 #define CLIENT_REPLY_KEEP (1u << 20)
 
-static struct ds_client *client_find(struct ds_shard *s, uint64_t id)
+struct ds_client *ds_client_find(struct ds_shard *s, uint64_t id)
 {
     struct ds_client *c = &s->clients[id & 0xffff];
 
@@ -27,12 +28,15 @@ static struct ds_client *client_find(struct ds_shard *s, uint64_t id)
 static struct ds_client *client_get(struct ds_shard *s, uint64_t id)
 {
     struct ds_client *c = &s->clients[id & 0xffff];
+    char password[RESP_PASSWORD_MAX];
 
     if (c->id == id)
         return c;
+    ds_node_password(s->node, password);
     memset(c, 0, sizeof(*c));
     c->id = id;
-    c->auth = s->node->config->settings.password[0] == 0;
+    snic_link_init(&c->watches);
+    c->auth = password[0] == 0;
     c->reply_bytes = CLIENT_REPLY_FIRST;
     c->created_ns = snic_loop_now(s->loop);
     return c;
@@ -41,10 +45,12 @@ static struct ds_client *client_get(struct ds_shard *s, uint64_t id)
 static void client_closed(void *ctx, uint64_t id)
 {
     struct ds_shard *s = ctx;
-    struct ds_client *c = client_find(s, id);
+    struct ds_client *c = ds_client_find(s, id);
 
-    if (c != NULL)
-        c->id = 0;
+    if (c == NULL)
+        return;
+    ds_watch_end_all(s, c);
+    c->id = 0;
 }
 
 /* ---- Answers ---- */
@@ -71,9 +77,10 @@ static int client_part(struct ds_request *p)
     return --p->parent->parts_left == 0;
 }
 
-/* The reply of a command of several keys: the first error, or their sum, or an array. */
+/* The reply of a command of several parts: the first error, or what its rules are. */
 static void client_combine(struct ds_request *r)
 {
+    uint32_t rules = r->command->rules;
     int64_t sum = 0;
 
     for (uint32_t i = 0; i < r->parts_count; i++) {
@@ -87,11 +94,15 @@ static void client_combine(struct ds_request *r)
         }
         sum += p->number;
     }
-    if ((r->command->rules & DS_SUM) != 0) {
+    if (r->command->join != NULL) {
+        r->command->join(r);
+        return;
+    }
+    if ((rules & DS_SUM) != 0) {
         resp_put_count(&r->reply, ':', sum);
         return;
     }
-    resp_put_count(&r->reply, '*', r->parts_count);
+    resp_put_count(&r->reply, '*', (rules & DS_FLAT) != 0 ? sum : r->parts_count);
     for (uint32_t i = 0; i < r->parts_count; i++)
         resp_put(&r->reply, r->parts[i]->reply.data, r->parts[i]->reply.size);
 }
@@ -107,7 +118,7 @@ static void client_answer(struct ds_request *r)
         r = r->parent;
         client_combine(r);
     }
-    c = client_find(s, r->client);
+    c = ds_client_find(s, r->client);
     if (c != NULL) {
         c->under_way--;
         c->bytes -= r->window;
@@ -122,24 +133,33 @@ static void client_answer(struct ds_request *r)
 
 /* ---- Commands ---- */
 
-/* One request for each key. 0; SNIC_ENOMEM */
+/* One request for each key, or for each shard. 0; SNIC_ENOMEM */
 static int client_parts(struct ds_shard *s, struct ds_request *r)
 {
-    r->parts = calloc(r->argc - 1, sizeof(struct ds_request *));
+    int all = r->command->kind == DS_ALL;
+    uint32_t count = all ? s->node->count : r->argc - 1;
+
+    r->parts = calloc(count, sizeof(struct ds_request *));
     if (r->parts == NULL)
         return SNIC_ENOMEM;
-    for (uint32_t i = 1; i < r->argc; i++) {
-        struct resp_arg argv[2] = {r->argv[0], r->argv[i]};
-        struct ds_request *p = ds_request_new(argv, 2);
+    for (uint32_t i = 0; i < count; i++) {
+        struct resp_arg argv[2] = {r->argv[0], r->argv[all ? 0 : i + 1]};
+        struct ds_request *p = all ? ds_request_new(r->argv, r->argc) : ds_request_new(argv, 2);
 
         if (p == NULL)
             return SNIC_ENOMEM;
         p->home = s;
         p->answer = client_answer;
+        p->client = r->client;
         p->command = r->command;
+        p->how = r->how;
+        p->scope = r->scope;
         p->parent = r;
         p->reply.resp3 = r->reply.resp3;
-        ds_request_key(s->node, p, &p->argv[1]);
+        if (all)
+            p->shard = &s->node->shards[i];
+        else
+            ds_request_key(s->node, p, &p->argv[1]);
         r->parts[r->parts_count++] = p;
     }
     r->parts_left = r->parts_count;
@@ -154,44 +174,69 @@ static void client_start(struct ds_shard *s, struct ds_request *r)
         ds_mail_send(s, r->shard, r);
 }
 
-/* A command on keys. @return 1: the client is not read from until it is answered */
+/* The request of a command. @return NULL: out of memory */
+static struct ds_request *client_request(const struct ds_call *k, uint64_t seq)
+{
+    struct ds_shard *s = k->shard;
+    const struct ds_client *c = k->client;
+    struct ds_request *r = ds_request_new(k->argv, k->argc);
+
+    if (r == NULL)
+        return NULL;
+    r->home = s;
+    r->answer = client_answer;
+    r->client = c->id;
+    r->seq = seq;
+    r->command = k->command;
+    r->how = k->how;
+    r->scope = c->scope;
+    r->reply.resp3 = c->resp3;
+    r->silent = c->silent || c->skip;
+    r->window = r->size + c->reply_bytes;
+    if ((k->command->kind == DS_EACH || k->command->kind == DS_ALL) && client_parts(s, r) != 0) {
+        ds_request_free(r);
+        return NULL;
+    }
+    return r;
+}
+
+/* A command for the shards. @return 1: the client is not read from until it is answered */
 static int client_begin(struct ds_call *k, uint64_t seq)
 {
     struct ds_shard *s = k->shard;
     struct ds_client *c = k->client;
     uint64_t id = c->id;
-    struct ds_request *r = ds_request_new(k->argv, k->argc);
+    int shard = k->command->kind == DS_SHARD ? k->command->route(k) : 0;
+    struct ds_request *r = shard >= 0 ? client_request(k, seq) : NULL;
 
-    if (r != NULL) {
-        r->home = s;
-        r->answer = client_answer;
-        r->client = id;
-        r->seq = seq;
-        r->command = k->command;
-        r->reply.resp3 = c->resp3;
-        r->silent = c->silent || c->skip;
-        r->window = r->size + c->reply_bytes;
-    }
-    if (r == NULL || (k->command->kind == DS_EACH && client_parts(s, r) != 0)) {
-        if (r != NULL)
-            ds_request_free(r);
-        resp_put_text(k->reply, "-OOM out of memory\r\n");
+    if (r == NULL) {
+        if (shard >= 0)
+            resp_put_text(k->reply, "-OOM out of memory\r\n");
         client_send(s, id, seq, k->reply, c->silent || c->skip, 0);
         return 0;
     }
+    if (resp_arg_is(&k->argv[0], "scope"))
+        c->scope++;
     c->under_way++;
     c->bytes += r->window;
     s->bytes += r->window;
-    if (k->command->kind == DS_EACH) {
+    if (r->parts_count > 0) {
         uint32_t count = r->parts_count; /* the last answer frees r */
+        struct ds_request **parts = r->parts;
 
-        for (uint32_t i = 0; i < count; i++)
-            client_start(s, r->parts[i]);
+        for (uint32_t i = 0; i < count; i++) {
+            struct ds_request *p = parts[i];
+
+            client_start(s, p);
+        }
     } else {
-        ds_request_key(s->node, r, &r->argv[1]);
+        if (k->command->kind == DS_SHARD)
+            r->shard = &s->node->shards[shard];
+        else
+            ds_request_key(s->node, r, &r->argv[k->command->key]);
         client_start(s, r);
     }
-    c = client_find(s, id);
+    c = ds_client_find(s, id);
     return c != NULL && c->under_way > 0 && (c->bytes >= CLIENT_WINDOW || s->bytes >= SHARD_WINDOW);
 }
 
@@ -213,11 +258,29 @@ static int client_check(struct ds_call *k)
         ds_error(k->reply, "NOAUTH Authentication required.");
         return -1;
     }
+    if (k->client->multi && m->run != ds_cmd_exec && m->run != ds_cmd_reset &&
+        m->run != ds_cmd_quit) {
+        ds_error(k->reply, "ERR not run: MULTI, which is not supported, began before it; EXEC or "
+                           "DISCARD ends it");
+        return -1;
+    }
+    if (k->client->watches_count > 0 && !k->client->resp3 && (m->rules & DS_WATCHING) == 0) {
+        ds_error(k->reply,
+                 "ERR Can't execute '%s': only WATCHKEY / WATCHPREFIX / UNWATCHKEY / "
+                 "PING / QUIT / RESET are allowed in this context",
+                 m->name);
+        return -1;
+    }
+    if ((m->rules & DS_ADMIN) != 0 && !k->client->admin) {
+        ds_error(k->reply, "NOPERM '%s' needs the cluster's key: ADMIN CHALLENGE, ADMIN PROVE",
+                 m->name);
+        return -1;
+    }
     if (m->kind == DS_REFUSED) {
         ds_error(k->reply, "ERR '%s' is not supported: %s", m->name, m->reason);
         return -1;
     }
-    for (uint32_t i = 1; i < k->argc && (m->kind == DS_EACH || (m->kind == DS_KEY && i == 1)); i++)
+    for (uint32_t i = m->key; i > 0 && i < k->argc && (m->kind == DS_EACH || i == m->key); i++)
         if (k->argv[i].size > DS_KEY_MAX) {
             ds_error(k->reply, "ERR key is longer than %u bytes", DS_KEY_MAX);
             return -1;
@@ -278,6 +341,28 @@ static void client_now(struct ds_call *k, int64_t n, uint64_t seq, const unsigne
     client_send(k->shard, c->id, seq, k->reply, silent, k->flags & EX_FRONT_CLOSE);
 }
 
+/* Is it one for the shards, not to be answered at once? */
+static int client_travels(const struct ds_call *k)
+{
+    const struct ds_command *m = k->command;
+
+    return m != NULL && m->kind != DS_LOCAL && m->kind != DS_REFUSED &&
+           (m->kind != DS_KEY || k->argc > m->key || m->run == NULL);
+}
+
+/* The command, and what its answer is to mean. @return 0: the reply is put */
+static int client_command(struct ds_call *k)
+{
+    k->how = k->client->how;
+    k->command = ds_command_find(&k->argv[0]);
+    while (k->command != NULL && k->command->run == ds_cmd_durability) {
+        if (client_check(k) != 0 || !ds_durability_take(k))
+            return 0;
+        k->command = ds_command_find(&k->argv[0]);
+    }
+    return 1;
+}
+
 static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned char *msg,
                           size_t size)
 {
@@ -287,35 +372,33 @@ static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned c
     int64_t n;
     int wait = 0;
 
-    if (s->reply.room > CLIENT_REPLY_KEEP)
-        resp_reply_free(&s->reply);
+    if (s->reply.room > CLIENT_REPLY_KEEP) {
+        free(s->reply.data);
+        s->reply.data = NULL;
+        s->reply.room = 0;
+    }
     s->reply.size = 0;
     s->reply.failed = 0;
     s->reply.resp3 = c->resp3;
     c->used_ns = snic_loop_now(s->loop);
+    n = c->closing ? 0 : client_args(s, msg, size);
+    k.argv = s->args;
+    k.argc = n > 0 ? (uint32_t)n : 0;
+    if (n > 0 && (resp_arg_is(&k.argv[0], "post") || resp_arg_is(&k.argv[0], "host:")))
+        c->closing = 1; /* a web page made a browser send this */
     if (c->closing) {
         client_send(s, id, seq, &s->reply, 1, EX_FRONT_CLOSE);
         return 0;
     }
-    n = client_args(s, msg, size);
-    k.argv = s->args;
-    k.argc = n > 0 ? (uint32_t)n : 0;
-    if (n > 0 && (resp_arg_is(&k.argv[0], "post") || resp_arg_is(&k.argv[0], "host:"))) {
-        c->closing = 1; /* a web page made a browser send this */
-        client_send(s, id, seq, &s->reply, 1, EX_FRONT_CLOSE);
-        return 0;
-    }
-    k.command = n > 0 ? ds_command_find(&k.argv[0]) : NULL;
     s->commands++;
-    if (n > 0 && k.command != NULL && (k.command->kind == DS_KEY || k.command->kind == DS_EACH) &&
-        client_check(&k) == 0) {
-        c->last = k.command;
-        wait = client_begin(&k, seq);
-        if ((c = client_find(s, id)) != NULL)
-            c->skip = 0;
-    } else if (s->reply.size > 0) {
+    if (n > 0 && (!client_command(&k) || (client_travels(&k) && client_check(&k) != 0))) {
         client_send(s, id, seq, &s->reply, c->silent || c->skip, 0);
         c->skip = 0;
+    } else if (n > 0 && client_travels(&k)) {
+        c->last = k.command;
+        wait = client_begin(&k, seq);
+        if ((c = ds_client_find(s, id)) != NULL)
+            c->skip = 0;
     } else {
         client_now(&k, n, seq, msg, size);
     }
@@ -323,6 +406,31 @@ static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned c
 }
 
 /* ---- Listening ---- */
+
+static struct ex_front_limits client_limits(const struct ds_shard *s)
+{
+    const struct resp_settings *t = &s->node->config->settings;
+
+    return (struct ex_front_limits){.hard = t->out[0].hard,
+                                    .hard_ns = CLIENT_HARD_NS,
+                                    .soft = t->out[0].soft,
+                                    .soft_ns = t->out[0].soft_s * 1000000000u,
+                                    .total = resp_settings_clients(t) / s->node->count};
+}
+
+/* On the shard's loop. */
+static void client_settings(struct snic_loop_msg *m)
+{
+    struct ds_shard *s = SNIC_CONTAINER(m, struct ds_shard, settings);
+    struct ex_front_limits l;
+
+    atomic_store(&s->settings_queued, 0);
+    (void)pthread_mutex_lock(&s->node->lock);
+    l = client_limits(s);
+    s->framing.query_max = s->node->config->settings.query;
+    (void)pthread_mutex_unlock(&s->node->lock);
+    ex_front_set_limits(s->front, &l);
+}
 
 static void client_second(void *ctx)
 {
@@ -339,6 +447,7 @@ void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound)
     int r;
 
     memset(&o, 0, sizeof(o));
+    s->settings.fn = client_settings;
     s->clients = calloc(c->server.conns_max, sizeof(*s->clients));
     if (s->clients == NULL)
         ex_die("out of memory for %llu clients: lower --connections",
@@ -351,11 +460,7 @@ void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound)
     o.listen_flags = s->node->count > 1 ? SNIC_NET_REUSEPORT : 0;
     o.in_order = 1;
     o.pending_max = CLIENT_PENDING;
-    o.limits = (struct ex_front_limits){.hard = t->out[0].hard,
-                                        .hard_ns = CLIENT_HARD_NS,
-                                        .soft = t->out[0].soft,
-                                        .soft_ns = t->out[0].soft_s * 1000000000u,
-                                        .total = resp_settings_clients(t) / s->node->count};
+    o.limits = client_limits(s);
     o.limit_names[EX_FRONT_CONN] = "client-output-buffer-limit";
     o.limit_names[EX_FRONT_TOTAL] = "maxmemory-clients";
     o.user = (struct snic_director_user){.frame = resp_framing_frame,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Errors as replies. Texts without a state of the cluster in them are Redis 7's. */
+/* Replies that all commands put. Texts without a state of the cluster in them are Redis 7's. */
 #include "node.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 
 void ds_error(struct resp_reply *r, const char *format, ...)
 {
@@ -22,6 +24,11 @@ void ds_format(struct resp_reply *r, const char *format, ...)
     va_end(ap);
 }
 
+void ds_put_text(struct resp_reply *r, const char *text)
+{
+    resp_put_bulk(r, text, strlen(text));
+}
+
 void ds_put_unknown(struct ds_call *k)
 {
     char args[160];
@@ -38,4 +45,12 @@ void ds_put_unknown(struct ds_call *k)
     ds_error(k->reply, "ERR unknown command '%.*s', with args beginning with: %s",
              k->argv[0].size < 128 ? (int)k->argv[0].size : 128, (const char *)k->argv[0].data,
              args);
+}
+
+int64_t ds_wall_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }

@@ -116,6 +116,12 @@ static void main_options(struct ds_config *c, int argc, char **argv)
          NULL},
         {"memory", EX_SIZE, &c->memory, "BYTES", "for values; default 1G", 64u << 20,
          (uint64_t)1 << 40, NULL},
+        {"min-full", EX_NUMBER, &c->min_full, "N",
+         "nodes that must have all keys, or writes are refused; default: a majority of those that "
+         "hold data",
+         1, DS_NODES_MAX, NULL},
+        {"clients", EX_TEXT, &c->clients_text, "ADDRESS:PORT,...",
+         "of all nodes, by number, as clients reach them: STORE NODES names them", 0, 0, NULL},
         {"value-max", EX_SIZE, &c->value_max, "BYTES",
          "of a value; the same at all nodes; default 64K", 1024, 8u << 20, NULL},
     };
@@ -126,20 +132,45 @@ static void main_options(struct ds_config *c, int argc, char **argv)
     ex_options(argc, argv, all, count, summary);
 }
 
-static void main_peers(struct ds_config *c)
+/* The addresses of a list; each is passed to @p take. */
+static void main_addresses(const char *option, const char *list, struct ds_config *c,
+                           void (*take)(struct ds_config *c, const char *text,
+                                        const struct snic_net_addr *a))
 {
-    static char text[1024];
+    char text[1024];
     char *save = NULL;
 
+    if ((size_t)snprintf(text, sizeof(text), "%s", list) >= sizeof(text))
+        ex_usage("--%s: at most %zu bytes", option, sizeof(text) - 1);
+    for (char *p = strtok_r(text, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save)) {
+        struct snic_net_addr a;
+
+        if (c->nodes == DS_NODES_MAX || c->clients_count == DS_NODES_MAX)
+            ex_usage("--%s: at most %d nodes", option, DS_NODES_MAX);
+        ex_address(option, p, &a);
+        take(c, p, &a);
+    }
+}
+
+static void main_take_peer(struct ds_config *c, const char *text, const struct snic_net_addr *a)
+{
+    (void)text;
+    c->addrs[c->nodes++] = *a;
+}
+
+static void main_take_client(struct ds_config *c, const char *text, const struct snic_net_addr *a)
+{
+    (void)a;
+    (void)snprintf(c->clients[c->clients_count++], sizeof(c->clients[0]), "%s", text);
+}
+
+static void main_peers(struct ds_config *c)
+{
     if (c->peers == NULL)
         ex_usage("--peers is missing: the addresses of all nodes");
-    if ((size_t)snprintf(text, sizeof(text), "%s", c->peers) >= sizeof(text))
-        ex_usage("--peers: at most %zu bytes", sizeof(text) - 1);
-    for (char *p = strtok_r(text, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save)) {
-        if (c->nodes == DS_NODES_MAX)
-            ex_usage("--peers: at most %d nodes", DS_NODES_MAX);
-        ex_address("peers", p, &c->addrs[c->nodes++]);
-    }
+    if (c->clients_text != NULL)
+        main_addresses("clients", c->clients_text, c, main_take_client);
+    main_addresses("peers", c->peers, c, main_take_peer);
     if (c->node >= c->nodes)
         ex_usage("--node: %llu is none of the %u nodes of --peers", (unsigned long long)c->node,
                  c->nodes);
@@ -157,6 +188,7 @@ static void main_check(struct ds_config *c)
         ex_usage("--listen: '%s' can be reached from other machines: set --requirepass PASSWORD, "
                  "or --protected-mode no to let everybody read and write",
                  l);
+    c->exposed = c->settings.protected_mode && !local;
     main_peers(c);
     if (mkdir(c->server.directory, 0700) != 0 && errno != EEXIST)
         ex_die("cannot make the directory '%s' (--dir): %s", c->server.directory, strerror(errno));
@@ -196,14 +228,7 @@ static void main_descriptors(struct ds_config *c)
 
 static void main_signal(void *ctx)
 {
-    struct ds_node *n = ctx;
-
-    if (n->draining)
-        return;
-    n->draining = 1;
-    ex_log(EX_INFO, "draining");
-    for (uint32_t i = 0; i < n->count; i++)
-        snic_loop_post(n->shards[i].loop, &n->shards[i].drain);
+    ds_node_drain(ctx);
 }
 
 /* A shard's loop, until all have drained; what a loop opened is closed by its thread. */
@@ -240,6 +265,7 @@ static int main_serve(struct ds_config *c)
     n.config = c;
     n.count = (uint32_t)c->shards;
     n.undrained = n.count;
+    (void)pthread_mutex_init(&n.lock, NULL);
     for (uint32_t i = 0; i < 2; i++) {
         memset(n.hash_key[i], (int)(0x5a + i), sizeof(n.hash_key[i]));
         memcpy(n.hash_key[i], &c->cluster, sizeof(c->cluster));
@@ -253,6 +279,7 @@ static int main_serve(struct ds_config *c)
         ds_shard_open(&n.shards[i]);
     }
     main_listen(&n, c);
+    n.started_ns = snic_loop_now(n.shards[0].loop);
     ex_signals(n.shards[0].loop, main_signal, &n);
     for (uint32_t i = 1; i < n.count; i++)
         if (pthread_create(&n.shards[i].thread, NULL, main_run, &n.shards[i]) != 0)

@@ -15,8 +15,9 @@
 #ifndef DS_NODE_H
 #define DS_NODE_H
 
+#include "../resp/arguments.h"
 #include "../resp/framing.h"
-#include "../resp/reply.h"
+#include "../resp/session.h"
 #include "../resp/settings.h"
 #include "../server/front.h"
 #include "snicstore.h"
@@ -25,8 +26,10 @@
 
 #define DS_SHARDS_MAX 64u
 #define DS_NODES_MAX SNIC_MEMBER_NODES_MAX
-#define DS_KEY_MAX 1024u
+#define DS_KEY_MAX ((uint32_t)SNIC_STORE_KEY_MAX)
 #define DS_NAME_MAX 64u
+/** The longest TTL: a hundred years. */
+#define DS_TTL_MAX_MS UINT64_C(3155760000000)
 
 struct ds_node;
 struct ds_shard;
@@ -53,26 +56,57 @@ struct ds_config {
     struct snic_net_addr
         addrs[DS_NODES_MAX]; /**< of shard 0; those of others are on the next ports */
     uint32_t nodes;
+    const char *clients_text;
+    char clients[DS_NODES_MAX][64]; /**< addresses of the nodes for clients, for STORE NODES */
+    uint32_t clients_count;
+    uint64_t min_full;
+    int exposed; /**< other machines reach it, and protected mode holds: a password is needed */
+    const char *key_file;
+    unsigned char key[32]; /**< of the cluster; of key_file */
 };
 
 /* ---- Clients ---- */
+
+/** What answers mean: of a connection, and of a command of it. */
+struct ds_how {
+    uint8_t durability; /**< of writes, enum snic_ddp_durability                               */
+    uint8_t reads;      /**< what reads may return, likewise                                   */
+    uint8_t confirm;    /**< reads are confirmed by a majority                                 */
+    uint8_t pad;
+    uint16_t copies; /**< fewest FULL copies of a write; 0: min_full                        */
+    uint16_t pad2;
+    uint64_t session; /**< exactly once: the client's number, 0: none; its operation; see store.h */
+    uint64_t sequence;
+    uint64_t seen;
+};
 
 /** A connection, at its home. */
 struct ds_client {
     uint64_t id; /**< 0: free */
     int auth;
+    int admin; /**< has proved the cluster's key */
     int resp3;
     int silent; /**< CLIENT REPLY OFF */
     int skip;   /**< CLIENT REPLY SKIP: this command's */
     int skip_next;
     int closing; /**< QUIT: nothing behind it is run */
+    int multi;   /**< MULTI was refused: nothing is run up to its EXEC */
+    int no_evict;
+    struct ds_how how;
     uint32_t under_way;
     uint64_t bytes;       /**< of the commands under way */
     uint64_t reply_bytes; /**< what a reply is expected to take (N4) */
     uint64_t created_ns;
     uint64_t used_ns;
+    uint64_t scope;          /**< number of its scope: each SCOPE SYNC begins another */
+    unsigned char nonce[16]; /**< of ADMIN CHALLENGE */
+    int challenged;
+    struct snic_link watches;
+    uint32_t watches_count;
     const struct ds_command *last;
     char name[DS_NAME_MAX];
+    char lib_name[DS_NAME_MAX];
+    char lib_version[DS_NAME_MAX];
 };
 
 #define DS_CALL_SILENT 0x100u /**< no reply to this one */
@@ -85,24 +119,32 @@ struct ds_call {
     const struct ds_command *command;
     const struct resp_arg *argv;
     uint32_t argc;
-    uint32_t flags; /**< EX_FRONT_CLOSE, DS_CALL_* */
+    struct ds_how how; /**< of this command */
+    uint32_t flags;    /**< EX_FRONT_CLOSE, DS_CALL_* */
     struct resp_reply *reply;
 };
 
 /* ---- Requests: commands on keys ---- */
 
-/** What a key holds. */
+/** What a key holds, and what it is to hold. */
 struct ds_value {
     int present;
     uint32_t size;
     const unsigned char *data; /**< borrowed */
     uint64_t version;
+    uint64_t ttl_ns; /**< what is left; 0: no end */
+    /* Of a command that writes: */
+    unsigned char *room; /**< value_max bytes, to make the new value in */
+    const void *put;     /**< DS_PUT: the new value; may be room, data or an argument */
+    uint32_t put_size;
+    int keep_ttl;
+    uint64_t put_ttl_ns; /**< 0: no end */
 };
 
-/** What a command does after it has seen the value. */
+/** What a command does after it has looked at the value. */
 enum ds_verdict {
     DS_REPLY, /**< nothing: the reply is put */
-    DS_PUT,   /**< write r->out, if the key still holds what was seen; then send the reply */
+    DS_PUT,   /**< write v->put, if the key still holds what was seen; then send the reply */
     DS_DELETE /**< likewise */
 };
 
@@ -120,22 +162,31 @@ struct ds_request {
     uint32_t size;   /* of the arguments */
     uint64_t window; /* what it counts in its client's window (N4) */
     struct resp_reply reply;
+    struct ds_how how;
+    uint64_t scope;
     int silent;
+    int admin;
     /* At the shard. */
     struct snic_ddp_key hash;
     struct resp_arg key;
-    struct snic_replica_op op;
-    int blind;             /* the write does not depend on the value */
-    int deletes;           /* the blind write is a deletion */
-    int holds;             /* N3: others on its key wait in `waiting` */
-    struct snic_link link; /* on shard->held, or shard->retry */
-    struct snic_link retry;
+    struct snic_store_op op;
+    union {
+        struct resp_set set;
+        struct resp_expire expire;
+        int64_t number;
+        long double real;
+    } u;                     /* the arguments, as parse() took them */
+    int64_t now_ms;          /* the wall clock, when it took them */
+    int blind;               /* the write does not depend on the value */
+    int native;              /* parse() has filled in op whole */
+    int holds;               /* N3: others on its key wait in `waiting` */
+    struct snic_link link;   /* on shard->held */
+    struct snic_link retry;  /* on shard->retry */
+    uint64_t waits_since_ns; /* since then; 0: it is not */
     struct ds_request *waiting;
     struct ds_request *waiting_last;
-    unsigned char *out; /* what it writes: an envelope (request.c) */
-    uint32_t out_size;
-    uint32_t out_room;
-    uint64_t waits_since_ns; /* on shard->retry since then; 0: it is not */
+    struct snic_loop_msg again; /* a scan continues in the next iteration */
+    struct ds_scan *scan;
     /* Of several keys: one request for each, below the one that is answered. */
     struct ds_request *parent;
     struct ds_request **parts;
@@ -148,27 +199,41 @@ struct ds_request {
 enum ds_kind {
     DS_LOCAL, /**< run(call) */
     DS_KEY,   /**< step(request, value), on the loop of argv[1]'s shard */
-    DS_EACH,  /**< likewise for each key from argv[1] on; the reply is their sum, or an array */
+    DS_EACH,  /**< likewise for each key from argv[1] on */
+    DS_ALL,   /**< visit(request), on the loop of each shard */
+    DS_SHARD, /**< visit(request), on the loop of the shard that route() names */
     DS_REFUSED
 };
 
 enum {
-    DS_NO_AUTH = 1, /**< runs before a client has authenticated */
-    DS_SUM = 2,     /**< EACH: the reply is the sum of `number` */
-    DS_ANY_STATE = 4
+    DS_NO_AUTH = 1,  /**< runs before a client has authenticated */
+    DS_SUM = 2,      /**< EACH, ALL: the reply is the sum of `number`; else an array, or join() */
+    DS_WRITES = 4,   /**< step may return DS_PUT or DS_DELETE */
+    DS_FLAT = 8,     /**< ALL: the array has what the parts have, `number` elements each */
+    DS_ADMIN = 16,   /**< only for clients that have proved the cluster's key */
+    DS_WATCHING = 32 /**< allowed to a client of RESP2 that watches keys */
 };
 
 struct ds_command {
     const char *name; /**< lower case */
     enum ds_kind kind;
-    int arity; /**< exact, or minus the least; the name counts */
+    int arity;    /**< exact, or minus the least; the name counts */
+    uint32_t key; /**< KEY: the argument that is the key */
     uint32_t rules;
     const char *flags; /**< for COMMAND */
     void (*run)(struct ds_call *c);
-    /** Take the arguments, and set r->blind and r->out where the value does not matter. 0, or the
+    /** Take the arguments, and set r->blind and r->op where the value does not matter. 0, or the
      * error is put. May be NULL. */
     int (*parse)(struct ds_request *r);
-    enum ds_verdict (*step)(struct ds_request *r, const struct ds_value *v);
+    enum ds_verdict (*step)(struct ds_request *r, struct ds_value *v);
+    /** Put the reply to r->op, which parse() had filled in, whatever its result. */
+    void (*finish)(struct ds_request *r);
+    /** Ends with ds_request_end(). */
+    void (*visit)(struct ds_request *r);
+    /** The reply of several parts; NULL: see rules. */
+    void (*join)(struct ds_request *r);
+    /** SHARD: the number of the shard; -1 the error is put. */
+    int (*route)(struct ds_call *c);
     const char *reason; /**< REFUSED: why */
 };
 
@@ -176,12 +241,25 @@ struct ds_command {
 
 #define DS_HELD_LISTS 256u
 
-struct ds_batch;
-
 /** Requests on their way to another loop. */
 struct ds_mail {
     struct ds_request *first;
     struct ds_request *last;
+};
+
+/** A shard's state as of its last publication, for the loops of others. */
+struct ds_snapshot {
+    struct snic_replica_stats replica;
+    struct snic_replica_peer_stats peers[DS_NODES_MAX];
+    struct snic_store_stats store;
+    struct ex_front_stats front;
+    uint64_t quantiles[SNIC_STORE_CLASSES][SNIC_STORE_DURABILITIES][3]; /* p50, p99, count */
+    uint64_t commands;
+    uint64_t errors;
+    uint64_t clients;
+    uint64_t auth_failures;
+    uint64_t query_limit;
+    uint64_t loop_ns;
 };
 
 struct ds_shard {
@@ -191,7 +269,7 @@ struct ds_shard {
     struct snic_loop *loop;
     struct snic_net *net;
     struct snic_io *log;
-    struct snic_replica *replica;
+    struct snic_store *store;
     void *memory;
     struct ex_front *front;
     struct resp_framing framing;
@@ -201,7 +279,8 @@ struct ds_shard {
     int flush_queued;
     struct snic_loop_msg stop;
     struct snic_loop_msg drain;
-    int drained;
+    struct snic_loop_msg settings; /* CONFIG SET has changed them */
+    _Atomic int settings_queued;
     struct resp_reply reply; /* of the command that runs */
     struct resp_arg *args;
     uint32_t args_room;
@@ -211,28 +290,40 @@ struct ds_shard {
     struct snic_link retry;
     struct snic_timer retry_timer;
     int retry_armed;
+    struct ds_scopes *scopes;
+    struct ds_cursors *cursors;
+    struct ds_watches *watches;
+    struct snic_timer publish;
     uint64_t bytes; /* of the commands of all clients that are under way */
     int served;     /* as the log has it */
     uint32_t epoch; /* likewise */
     int stopped;
     uint64_t commands;
+    uint64_t errors; /* of commands on keys */
+    uint64_t auth_failures;
+    uint64_t random;
+    pthread_mutex_t lock; /* of snapshot */
+    struct ds_snapshot snapshot;
 };
 
 struct ds_node {
-    const struct ds_config *config;
+    struct ds_config *config;
     struct ds_shard *shards;
     uint32_t count;
     unsigned char hash_key[2][16];
-    struct snic_loop_msg signal;
     pthread_barrier_t closing;
+    pthread_mutex_t lock; /* of config->settings */
     _Atomic uint32_t undrained;
-    int draining;
+    _Atomic int draining;
+    uint64_t started_ns;
 };
 
 /* ---- shard.c ---- */
 
 void ds_shard_open(struct ds_shard *s);
 void ds_shard_close(struct ds_shard *s);
+/** Stop accepting, answer what is under way, stop the node. [any thread] */
+void ds_node_drain(struct ds_node *n);
 
 /* ---- state.c ---- */
 
@@ -240,15 +331,25 @@ void ds_shard_close(struct ds_shard *s);
 const char *ds_state_name(const struct snic_replica_stats *i);
 /** The error line of a node that does not serve. */
 void ds_state_put(struct ds_shard *s, struct resp_reply *reply);
+/** The error of an operation. */
+void ds_put_failure(struct ds_request *r, int error);
+/** Publish the shard's snapshot; from its loop. */
+void ds_state_publish(struct ds_shard *s);
+/** CONFIG SET has changed settings. [any thread] */
+void ds_settings_changed(struct ds_shard *s);
+/** A copy of a shard's snapshot. [any thread] */
+void ds_state_get(struct ds_shard *s, struct ds_snapshot *out);
 
 /* ---- mail.c ---- */
 
-/** Pass a request to the loop of shard @p to, from that of @p from. */
+/** Pass a request to the loop of shard @p to, from that of @p from; r->arrive(r) runs there. */
 void ds_mail_send(struct ds_shard *from, struct ds_shard *to, struct ds_request *r);
 
 /* ---- client.c ---- */
 
 void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound);
+/** @return NULL: there is none */
+struct ds_client *ds_client_find(struct ds_shard *s, uint64_t id);
 
 /* ---- request.c ---- */
 
@@ -256,25 +357,36 @@ void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound);
 struct ds_request *ds_request_new(const struct resp_arg *argv, uint32_t argc);
 void ds_request_free(struct ds_request *r);
 void ds_request_key(struct ds_node *n, struct ds_request *r, const struct resp_arg *key);
+/** The shard of a key. */
+struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key,
+                              struct snic_ddp_key *hash);
 /** Run it, on the loop of its shard; when it has ended it travels home. */
 void ds_request_run(struct ds_request *r);
-/** Set what it writes. 0, or the error is put. */
-int ds_request_out(struct ds_request *r, const void *data, size_t size);
+/** The reply is put: send it home. */
+void ds_request_end(struct ds_request *r);
 /** Arm the timer below if something waits for room. */
 void ds_request_retry_all(struct ds_shard *s);
 /** The timer: what found no room is tried again. */
 void ds_request_retry(struct snic_timer *t, uint64_t now_ns);
 
+/* ---- scope.c ---- */
+
+/** The number of a client's scope at this shard, a new one if there is none; 0: out of memory. */
+uint64_t ds_scope_get(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope);
+/** Forget it. @return the number, 0: there is none */
+uint64_t ds_scope_take(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope);
+
 /* ---- commands.c, command_*.c ---- */
 
 const struct ds_command *ds_command_find(const struct resp_arg *name);
+const struct ds_command *ds_command_table(uint32_t *count);
 
 /* ---- error.c ---- */
 
 void ds_error(struct resp_reply *r, const char *format, ...) SNIC_PRINTF(2, 3);
 void ds_format(struct resp_reply *r, const char *format, ...) SNIC_PRINTF(2, 3);
+void ds_put_text(struct resp_reply *r, const char *text);
 void ds_put_unknown(struct ds_call *k);
-/** The error of an operation. */
-void ds_put_failure(struct ds_request *r, int error);
+int64_t ds_wall_ms(void);
 
 #endif

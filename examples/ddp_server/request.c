@@ -2,16 +2,13 @@
 /*
  * Runs a command on its key, on the loop of the key's shard.
  *
- * A command is a function of the value: it gets what the key holds and returns what to write. The
- * write is a compare-and-swap against what was seen; where another node's write came between, the
- * command is run again on the newer value. A command that does not look at the value (SET) writes
- * at once.
- *   N3 a read or compare-and-swap under way, and a write that waits for room, holds its key: later
+ * A command is a function of the value: it gets what the key holds and returns what to write. One
+ * that writes is a read-modify-write of the store, which calls it again where another write came
+ * first. A command that does not look at the value (SET) writes at once, and one that only reads
+ * gets the value at once where the key is not being written.
+ *   N3 a read or read-modify-write under way, and a write that waits for room, holds its key: later
  *      requests on it wait in `waiting`, in their order. Plain writes under way hold nothing: they
  *      are ordered by the store, in the order of their submission.
- *
- * A value in the store begins with its key, which is compared at each access: the store knows keys
- * by a hash of 128 bits.
  */
 #include "node.h"
 
@@ -20,7 +17,6 @@
 
 #define REQUEST_RETRY_NS 1000000u        /* between two tries of what found no room */
 #define REQUEST_PATIENCE_NS 10000000000u /* then it is refused */
-#define REQUEST_HEAD 2u                  /* bytes of the key's size */
 
 /* ---- Making ---- */
 
@@ -58,45 +54,22 @@ void ds_request_free(struct ds_request *r)
     for (uint32_t i = 0; i < r->parts_count; i++)
         ds_request_free(r->parts[i]);
     free(r->parts);
-    free(r->out);
     free(r->reply.data);
     free(r);
+}
+
+struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key,
+                              struct snic_ddp_key *hash)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        hash->w[i] = snic_siphash(n->hash_key[i], key->data, key->size);
+    return &n->shards[(hash->w[1] >> 32) % n->count];
 }
 
 void ds_request_key(struct ds_node *n, struct ds_request *r, const struct resp_arg *key)
 {
     r->key = *key;
-    for (uint32_t i = 0; i < 2; i++)
-        r->hash.w[i] = snic_siphash(n->hash_key[i], key->data, key->size);
-    r->shard = &n->shards[(r->hash.w[1] >> 32) % n->count];
-}
-
-int ds_request_out(struct ds_request *r, const void *data, size_t size)
-{
-    uint32_t head = REQUEST_HEAD + r->key.size;
-
-    if (size > r->shard->node->config->value_max) {
-        ds_error(&r->reply, "ERR the value would be longer than %llu bytes (--value-max)",
-                 (unsigned long long)r->shard->node->config->value_max);
-        return -1;
-    }
-    if (head + size > r->out_room || r->out == NULL) {
-        unsigned char *p = realloc(r->out, head + size);
-
-        if (p == NULL) {
-            ds_error(&r->reply, "OOM out of memory");
-            return -1;
-        }
-        r->out = p;
-        r->out_room = head + (uint32_t)size;
-    }
-    r->out[0] = (unsigned char)r->key.size;
-    r->out[1] = (unsigned char)(r->key.size >> 8);
-    memcpy(r->out + REQUEST_HEAD, r->key.data, r->key.size);
-    if (size > 0)
-        memcpy(r->out + head, data, size);
-    r->out_size = head + (uint32_t)size;
-    return 0;
+    r->shard = ds_key_shard(n, key, &r->hash);
 }
 
 /* ---- Keys that are held (N3) ---- */
@@ -155,8 +128,7 @@ static void request_release(struct ds_shard *s, struct snic_ddp_key hash,
     }
 }
 
-/* The reply is put: send it home. */
-static void request_end(struct ds_request *r)
+void ds_request_end(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
     struct ds_request *waiting = r->waiting;
@@ -165,6 +137,7 @@ static void request_end(struct ds_request *r)
     if (r->holds)
         snic_link_remove(&r->link);
     r->waiting = NULL;
+    s->errors += r->reply.size > 0 && r->reply.data[0] == '-';
     r->arrive = r->answer;
     if (r->home == s)
         r->answer(r);
@@ -177,7 +150,7 @@ static void request_fail(struct ds_request *r, int error)
 {
     r->reply.size = 0;
     ds_put_failure(r, error);
-    request_end(r);
+    ds_request_end(r);
 }
 
 /* ---- Retries ---- */
@@ -219,31 +192,11 @@ void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
 
 /* ---- Running ---- */
 
-/* What an operation or entry found. 0; SNIC_ECORRUPT it is another key's. */
-static int request_value(const struct ds_request *r, const void *data, uint32_t size, uint64_t ts,
-                         struct ds_value *v)
-{
-    const unsigned char *p = data;
-    uint32_t head = REQUEST_HEAD + r->key.size;
-
-    memset(v, 0, sizeof(*v));
-    if (data == NULL)
-        return 0;
-    if (size < head || (p[0] | (uint32_t)p[1] << 8) != r->key.size ||
-        memcmp(p + REQUEST_HEAD, r->key.data, r->key.size) != 0)
-        return SNIC_ECORRUPT;
-    v->present = 1;
-    v->data = p + head;
-    v->size = size - head;
-    v->version = ts;
-    return 0;
-}
-
 /* Submit r->op, which is filled in. */
 static void request_submit(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
-    int rc = snic_replica_submit(s->replica, &r->op);
+    int rc = snic_store_submit(s->store, &r->op);
 
     if (rc == 0) {
         r->waits_since_ns = 0;
@@ -260,84 +213,162 @@ static void request_submit(struct ds_request *r)
     ds_request_retry_all(s);
 }
 
-/* The command sees the value. */
-static void request_step(struct ds_request *r, const void *data, uint32_t size, uint64_t ts)
+/* Is the new value too long? Then the error is put. */
+static int request_too_long(struct ds_request *r, uint64_t size)
 {
-    struct ds_value v;
+    uint64_t most = r->shard->node->config->value_max;
+
+    if (size <= most)
+        return 0;
+    r->reply.size = 0;
+    ds_error(&r->reply, "ERR value is longer than %llu bytes (--value-max)",
+             (unsigned long long)most);
+    return 1;
+}
+
+/* The command gets the value and returns a new one; again, where another write came first. */
+static int request_modify(void *ctx, struct snic_store_change *c)
+{
+    struct ds_request *r = ctx;
+    struct ds_value v = {.present = c->present != 0,
+                         .data = c->old,
+                         .size = c->old_size,
+                         .version = c->version,
+                         .ttl_ns = c->ttl_ns,
+                         .room = c->out};
     enum ds_verdict verdict;
 
-    if (request_value(r, data, size, ts, &v) != 0) {
-        request_fail(r, SNIC_ECORRUPT);
-        return;
-    }
     r->reply.size = 0;
     r->number = 0;
     verdict = r->command->step(r, &v);
-    if (verdict == DS_REPLY) {
-        request_end(r);
-        return;
-    }
-    request_hold(r);
-    r->op.kind = SNIC_REPLICA_CAS;
-    r->op.ts = v.version;
-    r->op.data = verdict == DS_DELETE ? NULL : r->out;
-    r->op.size = verdict == DS_DELETE ? 0 : r->out_size;
-    request_submit(r);
+    if (verdict == DS_DELETE)
+        return SNIC_STORE_CHANGE_DELETE;
+    if (verdict == DS_REPLY || request_too_long(r, v.put_size))
+        return SNIC_STORE_CHANGE_NONE;
+    c->data = v.put != v.room ? v.put : NULL;
+    c->out_size = v.put_size;
+    c->keep_ttl = (uint32_t)v.keep_ttl;
+    c->ttl_ns = v.put_ttl_ns;
+    return SNIC_STORE_CHANGE_PUT;
 }
 
-static void request_done(struct snic_replica_op *op)
+/* The command gets the value, which it only reads. */
+static void request_step(struct ds_request *r, const void *data, uint32_t size, uint64_t version,
+                         uint64_t ttl_ns)
+{
+    struct ds_value v = {
+        .present = data != NULL, .data = data, .size = size, .version = version, .ttl_ns = ttl_ns};
+
+    r->reply.size = 0;
+    (void)r->command->step(r, &v);
+    ds_request_end(r);
+}
+
+static void request_done(struct snic_store_op *op)
 {
     struct ds_request *r = SNIC_CONTAINER(op, struct ds_request, op);
 
-    if (op->kind == SNIC_REPLICA_GET && (op->result == 0 || op->result == SNIC_ENOENT))
-        request_step(r, op->result == 0 ? op->data : NULL, op->size, op->ts);
-    else if (op->kind == SNIC_REPLICA_CAS && op->result == SNIC_ECANCELED)
-        request_step(r, op->data, op->size, op->data != NULL ? op->ts : 0);
+    if (r->native) {
+        r->reply.size = 0;
+        r->command->finish(r);
+        ds_request_end(r);
+    } else if (op->kind == SNIC_STORE_GET && (op->result == 0 || op->result == SNIC_ENOENT))
+        request_step(r, op->result == 0 ? op->data : NULL, op->size, op->version, op->ttl_ns);
     else if (op->result != 0)
         request_fail(r, op->result);
     else
-        request_end(r);
+        ds_request_end(r);
+}
+
+/* Does the read want more than what is at hand here? */
+static int request_plain(const struct ds_request *r)
+{
+    return r->how.reads == SNIC_DDP_DURABILITY_DEFAULT && !r->how.confirm;
 }
 
 static void request_read(struct ds_request *r)
 {
-    struct snic_replica_entry e;
-    int rc = snic_replica_look(r->shard->replica, &r->hash, &e);
+    struct snic_store_entry e = {0};
+    int rc = request_plain(r) ? snic_store_look(r->shard->store, r->key.data, r->key.size, &e)
+                              : SNIC_EAGAIN;
 
-    if (rc == 0 || rc == SNIC_ENOENT) {
-        request_step(r, rc == 0 ? e.data : NULL, e.size, e.ts);
-    } else if (rc == SNIC_EAGAIN) {
+    if (rc == 0 && e.data != NULL) {
+        request_step(r, e.data, e.size, e.version, e.ttl_ns);
+    } else if (rc == SNIC_ENOENT) {
+        request_step(r, NULL, 0, 0, 0);
+    } else if (rc == SNIC_EAGAIN || rc == 0) {
         request_hold(r);
-        r->op.kind = SNIC_REPLICA_GET;
+        r->op.kind = SNIC_STORE_GET;
+        r->op.durability = r->how.reads;
+        r->op.flags = r->how.confirm ? SNIC_STORE_CONFIRM : 0;
         request_submit(r);
     } else {
         request_fail(r, rc);
     }
 }
 
+/* What the answer to a write means. 0; -1 the error is put */
+static int request_write_how(struct ds_request *r)
+{
+    r->op.durability = r->how.durability;
+    r->op.copies_min = r->how.copies;
+    r->op.client = r->how.session;
+    r->op.sequence = r->how.sequence;
+    r->op.seen = r->how.seen;
+    if (r->how.durability != SNIC_DDP_DURABILITY_SCOPE)
+        return 0;
+    r->op.scope = ds_scope_get(r->shard, r->home->index, r->client, r->scope);
+    if (r->op.scope != 0)
+        return 0;
+    ds_error(&r->reply, "OOM out of memory");
+    return -1;
+}
+
 static void request_begin(struct ds_request *r)
 {
     r->op.done = request_done;
-    r->op.key = r->hash;
+    r->op.key = r->key.data;
+    r->op.key_size = r->key.size;
+    r->now_ms = ds_wall_ms();
     if (r->command->parse != NULL && r->command->parse(r) != 0) {
-        request_end(r);
+        ds_request_end(r);
         return;
     }
-    if (!r->blind) {
+    if (r->native) {
+        if (!r->blind)
+            request_hold(r);
+        request_submit(r);
+        return;
+    }
+    if ((r->command->rules & DS_WRITES) == 0) {
         request_read(r);
         return;
     }
-    r->op.kind = SNIC_REPLICA_PUT;
-    r->op.data = r->out;
-    r->op.size = r->out_size;
+    if (request_write_how(r) != 0) {
+        ds_request_end(r);
+        return;
+    }
+    if (!r->blind) {
+        request_hold(r);
+        r->op.kind = SNIC_STORE_MODIFY;
+        r->op.modify = request_modify;
+        r->op.ctx = r;
+    } else if (request_too_long(r, r->op.size)) {
+        ds_request_end(r);
+        return;
+    }
     request_submit(r);
 }
 
 void ds_request_run(struct ds_request *r)
 {
-    struct ds_request *holder = request_holder(r->shard, &r->hash);
+    struct ds_request *holder;
 
-    r->shard->commands++;
+    if (r->command->visit != NULL) {
+        r->command->visit(r);
+        return;
+    }
+    holder = request_holder(r->shard, &r->hash);
     if (holder != NULL)
         request_wait(holder, r);
     else

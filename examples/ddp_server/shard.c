@@ -11,7 +11,8 @@
 
 #define SHARD_DGRAM_BYTES (4u << 20) /* that the kernel keeps for the nodes' socket */
 #define SHARD_SENDS 1024u
-#define SHARD_CONNS_MORE 64u /* beside those of clients */
+#define SHARD_PUBLISH_NS 100000000u /* between two snapshots */
+#define SHARD_CONNS_MORE 64u        /* beside those of clients */
 
 static void shard_notify(void *ctx);
 
@@ -91,8 +92,8 @@ static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
     o->witness = (uint16_t)(c->witness < c->nodes ? 1u << c->witness : 0);
     o->model = SNIC_DDP_SYNCH;
     o->keys_max = (uint32_t)(c->keys_max / s->node->count + 1);
-    o->value_max = (uint32_t)c->value_max + DS_KEY_MAX + 2;
     o->values_bytes = c->memory / s->node->count;
+    o->min_full = (uint32_t)c->min_full;
     o->sends_max = SHARD_SENDS;
     o->wal.opts_size = sizeof(o->wal);
     o->wal.flags = SNIC_WAL_CREATE;
@@ -102,28 +103,39 @@ static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
     o->ctx = s;
 }
 
-static void shard_open_replica(struct ds_shard *s)
+static void shard_open_store(struct ds_shard *s)
 {
     const struct ds_config *c = s->node->config;
     struct snic_replica_opts o;
+    struct snic_store_opts t = {.opts_size = sizeof(t)};
     struct snic_net_addr addrs[DS_NODES_MAX];
     char text[64];
     size_t size;
     int r;
 
     shard_options(s, &o, addrs);
-    size = snic_replica_memsize(&o);
+    t.replica = &o;
+    t.value_max = (uint32_t)c->value_max;
+    size = snic_store_memsize(&t);
     if (size == 0)
-        ex_die("these options do not fit: %s", snic_replica_opts_wrong(&o));
+        ex_die("these options do not fit: %s", snic_store_opts_wrong(&t));
     s->memory = aligned_alloc(4096, snic_align_up(size, 4096));
     if (s->memory == NULL)
         ex_die("out of memory: %zu bytes are needed: lower --memory or --keys", size);
     (void)snic_net_addr_format(&addrs[c->node], text, sizeof(text));
-    r = snic_replica_init(&s->replica, s->memory, size, &o);
+    r = snic_store_init(&s->store, s->memory, size, &t);
     if (r != 0)
         ex_die("cannot open the port of the nodes, %s (--peers, node %llu%s): %s", text,
                (unsigned long long)c->node, s->index > 0 ? ", and the shard's number" : "",
                ex_listen_error(text, r));
+}
+
+static void shard_publish(struct snic_timer *t, uint64_t now_ns)
+{
+    struct ds_shard *s = SNIC_CONTAINER(t, struct ds_shard, publish);
+
+    ds_state_publish(s);
+    snic_loop_arm(s->loop, t, now_ns + SHARD_PUBLISH_NS);
 }
 
 static void shard_drain(struct snic_loop_msg *m);
@@ -136,11 +148,15 @@ void ds_shard_open(struct ds_shard *s)
     snic_link_init(&s->retry);
     snic_timer_init(&s->retry_timer, ds_request_retry);
     s->drain.fn = shard_drain;
+    s->random = (uint64_t)time(NULL) ^ s->index;
+    (void)pthread_mutex_init(&s->lock, NULL);
     s->stop.fn = shard_stop;
     s->loop = ex_loop_open((uint32_t)s->node->config->server.spin_us);
     shard_open_net(s);
     shard_open_log(s);
-    shard_open_replica(s);
+    shard_open_store(s);
+    snic_timer_init(&s->publish, shard_publish);
+    shard_publish(&s->publish, snic_loop_now(s->loop));
 }
 
 /* ---- State ---- */
@@ -163,7 +179,8 @@ static void shard_notify(void *ctx)
     struct ds_shard *s = ctx;
     struct snic_replica_stats i;
 
-    snic_replica_get_stats(s->replica, &i);
+    ds_state_publish(s);
+    snic_replica_get_stats(snic_store_replica(s->store), &i);
     if (i.state == SNIC_REPLICA_STOPPED && !s->stopped) {
         s->stopped = 1;
         if (i.failure != 0)
@@ -207,15 +224,28 @@ static void shard_drain(struct snic_loop_msg *m)
 
 void ds_shard_close(struct ds_shard *s)
 {
-    snic_replica_stop(s->replica);
+    snic_store_stop(s->store);
     ex_front_close(s->front);
     snic_net_shut(s->net);
-    (void)snic_replica_fini(s->replica);
+    (void)snic_store_fini(s->store);
     snic_io_close(s->log);
     snic_loop_cancel(s->loop, &s->retry_timer);
+    snic_loop_cancel(s->loop, &s->publish);
     free(s->memory);
     free(s->clients);
     free(s->args);
     free(s->scratch);
+    free(s->scopes);
+    free(s->cursors);
     resp_reply_free(&s->reply);
+    (void)pthread_mutex_destroy(&s->lock);
+}
+
+void ds_node_drain(struct ds_node *n)
+{
+    if (atomic_exchange(&n->draining, 1))
+        return;
+    ex_log(EX_INFO, "draining");
+    for (uint32_t i = 0; i < n->count; i++)
+        snic_loop_post(n->shards[i].loop, &n->shards[i].drain);
 }

@@ -2,6 +2,8 @@
 /* What a shard's replica is doing, in words, and the errors of its operations. */
 #include "node.h"
 
+#include <stdatomic.h>
+
 const char *ds_state_name(const struct snic_replica_stats *i)
 {
     static const char *const states[] = {"booting",
@@ -25,11 +27,23 @@ void ds_state_put(struct ds_shard *s, struct resp_reply *reply)
     struct snic_replica_stats i;
     int loading;
 
-    snic_replica_get_stats(s->replica, &i);
+    snic_replica_get_stats(snic_store_replica(s->store), &i);
     loading = i.state == SNIC_REPLICA_READING ||
               (i.state == SNIC_REPLICA_RUNNING && i.member.state == SNIC_MEMBER_LEARNING);
-    ds_error(reply, "%s the node does not serve: it %s (epoch %u): use another node",
-             loading ? "LOADING" : "CLUSTERDOWN", ds_state_name(&i), i.member.view.epoch);
+    ds_error(reply, "%s the node does not serve: shard %u %s (epoch %u): use another node",
+             loading ? "LOADING" : "CLUSTERDOWN", s->index, ds_state_name(&i), i.member.view.epoch);
+}
+
+static void state_put_no_quorum(struct ds_shard *s, struct resp_reply *reply, uint32_t copies)
+{
+    struct snic_replica_stats i;
+
+    snic_replica_get_stats(snic_store_replica(s->store), &i);
+    ds_error(reply,
+             "NOREPLICAS Not enough good replicas to write: %u nodes have all keys, %u are needed "
+             "(%s)",
+             i.full, copies > i.min_full ? copies : i.min_full,
+             copies > i.min_full ? "COPIES" : "--min-full");
 }
 
 void ds_put_failure(struct ds_request *r, int error)
@@ -40,27 +54,89 @@ void ds_put_failure(struct ds_request *r, int error)
     case SNIC_ESTALE:
         ds_state_put(r->shard, out);
         break;
+    case SNIC_ENOQUORUM:
+        state_put_no_quorum(r->shard, out, r->how.copies);
+        break;
     case SNIC_EUNKNOWN:
-        ds_error(out, "UNKNOWN outcome unknown: the node left the membership before the write was "
-                      "acknowledged; the write may take effect, now or later, or not");
+        if ((r->op.out & SNIC_STORE_NOT_TRIED) != 0)
+            ds_error(out, "UNKNOWN outcome unknown: the key's list of sessions does not go back so "
+                          "far; this attempt wrote nothing");
+        else
+            ds_error(out, "UNKNOWN outcome unknown: the membership changed before the write was "
+                          "acknowledged; it may take effect, now or later, or not");
         break;
     case SNIC_EAGAIN:
-        ds_error(out, "TRYAGAIN the node had no room for the command for 10 s; nothing was "
-                      "written");
+        ds_error(out, "TRYAGAIN the node has no room for the command at the moment, or other "
+                      "writes came first too often; nothing was written");
         break;
     case SNIC_ENOSPC:
-        ds_error(out, "OOM no space: the log (--log-size) is full, or --keys exist: delete keys");
+        ds_error(out, "OOM no space left: the log (--log-size) is full, or --keys keys exist: "
+                      "delete keys");
         break;
     case SNIC_EMSGSIZE:
-        ds_error(out, "ERR the value is longer than %llu bytes (--value-max)",
+        ds_error(out, "ERR value is longer than %llu bytes (--value-max)",
                  (unsigned long long)r->shard->node->config->value_max);
         break;
-    case SNIC_ECORRUPT:
-        ds_error(out, "ERR another key has the same 128-bit hash as this key, which cannot be "
-                      "used");
+    case SNIC_EEXIST:
+        ds_error(out, "ERR another key has the same 128-bit hash: '%.*s'",
+                 (int)snic_min_u64(r->op.size, 128),
+                 r->op.data != NULL ? (const char *)r->op.data : "");
+        break;
+    case SNIC_ENOTSUP:
+        ds_error(out, "ERR this durability is not supported");
         break;
     default:
         ds_error(out, "ERR %s", snic_strerror(error));
         break;
     }
+}
+
+/* ---- Snapshots ---- */
+
+static void state_quantiles(struct ds_shard *s, struct ds_snapshot *n)
+{
+    for (uint32_t k = 0; k < SNIC_STORE_CLASSES; k++)
+        for (uint32_t d = 0; d < SNIC_STORE_DURABILITIES; d++) {
+            const struct snic_hist *h = snic_store_latency(s->store, k, d);
+
+            if (h == NULL)
+                continue;
+            n->quantiles[k][d][0] = snic_hist_quantile(h, 500000);
+            n->quantiles[k][d][1] = snic_hist_quantile(h, 990000);
+            n->quantiles[k][d][2] = h->count;
+        }
+}
+
+void ds_state_publish(struct ds_shard *s)
+{
+    struct ds_snapshot *n = &s->snapshot;
+
+    (void)pthread_mutex_lock(&s->lock);
+    snic_replica_get_stats(snic_store_replica(s->store), &n->replica);
+    for (uint32_t i = 0; i < s->node->config->nodes; i++)
+        if (snic_replica_get_peer(snic_store_replica(s->store), i, &n->peers[i]) != 0)
+            n->peers[i].state = SNIC_REPLICA_PEER_DOWN;
+    snic_store_get_stats(s->store, &n->store);
+    if (s->front != NULL)
+        ex_front_get_stats(s->front, &n->front);
+    state_quantiles(s, n);
+    n->commands = s->commands;
+    n->errors = s->errors + s->reply.errors;
+    n->auth_failures = s->auth_failures;
+    n->query_limit = s->framing.query_limit;
+    n->loop_ns = snic_loop_now(s->loop);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void ds_state_get(struct ds_shard *s, struct ds_snapshot *out)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    *out = s->snapshot;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void ds_settings_changed(struct ds_shard *s)
+{
+    if (!atomic_exchange(&s->settings_queued, 1))
+        snic_loop_post(s->loop, &s->settings);
 }
