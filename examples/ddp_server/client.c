@@ -354,11 +354,11 @@ static int client_travels(const struct ds_call *k)
 static int client_command(struct ds_call *k)
 {
     k->how = k->client->how;
-    k->command = ds_command_find(&k->argv[0]);
+    k->command = ds_command_find(k->shard->node, &k->argv[0]);
     while (k->command != NULL && k->command->run == ds_cmd_durability) {
         if (client_check(k) != 0 || !ds_durability_take(k))
             return 0;
-        k->command = ds_command_find(&k->argv[0]);
+        k->command = ds_command_find(k->shard->node, &k->argv[0]);
     }
     return 1;
 }

@@ -154,8 +154,9 @@ static void server_describe(struct ds_call *k, const struct ds_command *m)
 
 void ds_cmd_command(struct ds_call *k)
 {
-    uint32_t count;
-    const struct ds_command *all = ds_command_table(&count);
+    const struct ds_node *n = k->shard->node;
+    const struct ds_command *all = n->commands;
+    uint32_t count = n->commands_count;
 
     if (k->argc == 1 || (k->argc == 2 && resp_arg_is(&k->argv[1], "info"))) {
         resp_put_count(k->reply, '*', count);
@@ -164,7 +165,7 @@ void ds_cmd_command(struct ds_call *k)
     } else if (resp_arg_is(&k->argv[1], "info")) {
         resp_put_count(k->reply, '*', k->argc - 2);
         for (uint32_t i = 2; i < k->argc; i++) {
-            const struct ds_command *m = ds_command_find(&k->argv[i]);
+            const struct ds_command *m = ds_command_find(n, &k->argv[i]);
 
             if (m != NULL)
                 server_describe(k, m);

@@ -120,14 +120,6 @@ static const struct ds_command commands[] = {
     REFUSED("slaveof", "the nodes replicate as --peers names them"),
 };
 
-const struct ds_command *ds_command_find(const struct resp_arg *name)
-{
-    for (size_t i = 0; i < SNIC_COUNTOF(commands); i++)
-        if (resp_arg_is(name, commands[i].name))
-            return &commands[i];
-    return NULL;
-}
-
 const struct ds_command *ds_command_table(uint32_t *count)
 {
     *count = SNIC_COUNTOF(commands);

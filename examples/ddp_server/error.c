@@ -29,6 +29,14 @@ void ds_put_text(struct resp_reply *r, const char *text)
     resp_put_bulk(r, text, strlen(text));
 }
 
+const struct ds_command *ds_command_find(const struct ds_node *n, const struct resp_arg *name)
+{
+    for (uint32_t i = 0; i < n->commands_count; i++)
+        if (resp_arg_is(name, n->commands[i].name))
+            return &n->commands[i];
+    return NULL;
+}
+
 void ds_put_unknown(struct ds_call *k)
 {
     char args[160];

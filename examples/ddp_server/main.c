@@ -265,6 +265,7 @@ static int main_serve(struct ds_config *c)
     n.config = c;
     n.count = (uint32_t)c->shards;
     n.undrained = n.count;
+    n.commands = ds_command_table(&n.commands_count);
     (void)pthread_mutex_init(&n.lock, NULL);
     for (uint32_t i = 0; i < 2; i++) {
         memset(n.hash_key[i], (int)(0x5a + i), sizeof(n.hash_key[i]));

@@ -310,6 +310,8 @@ struct ds_node {
     struct ds_config *config;
     struct ds_shard *shards;
     uint32_t count;
+    const struct ds_command *commands;
+    uint32_t commands_count;
     unsigned char hash_key[2][16];
     pthread_barrier_t closing;
     pthread_mutex_t lock; /* of config->settings */
@@ -322,8 +324,6 @@ struct ds_node {
 
 void ds_shard_open(struct ds_shard *s);
 void ds_shard_close(struct ds_shard *s);
-/** Stop accepting, answer what is under way, stop the node. [any thread] */
-void ds_node_drain(struct ds_node *n);
 
 /* ---- state.c ---- */
 
@@ -335,6 +335,8 @@ void ds_state_put(struct ds_shard *s, struct resp_reply *reply);
 void ds_put_failure(struct ds_request *r, int error);
 /** Publish the shard's snapshot; from its loop. */
 void ds_state_publish(struct ds_shard *s);
+/** Stop accepting, answer what is under way, stop the node. [any thread] */
+void ds_node_drain(struct ds_node *n);
 /** CONFIG SET has changed settings. [any thread] */
 void ds_settings_changed(struct ds_shard *s);
 /** A copy of a shard's snapshot. [any thread] */
@@ -378,7 +380,7 @@ uint64_t ds_scope_take(struct ds_shard *s, uint64_t home, uint64_t client, uint6
 
 /* ---- commands.c, command_*.c ---- */
 
-const struct ds_command *ds_command_find(const struct resp_arg *name);
+/** The table. */
 const struct ds_command *ds_command_table(uint32_t *count);
 
 /* ---- error.c ---- */
@@ -386,6 +388,7 @@ const struct ds_command *ds_command_table(uint32_t *count);
 void ds_error(struct resp_reply *r, const char *format, ...) SNIC_PRINTF(2, 3);
 void ds_format(struct resp_reply *r, const char *format, ...) SNIC_PRINTF(2, 3);
 void ds_put_text(struct resp_reply *r, const char *text);
+const struct ds_command *ds_command_find(const struct ds_node *n, const struct resp_arg *name);
 void ds_put_unknown(struct ds_call *k);
 int64_t ds_wall_ms(void);
 

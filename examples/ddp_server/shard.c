@@ -240,12 +240,3 @@ void ds_shard_close(struct ds_shard *s)
     resp_reply_free(&s->reply);
     (void)pthread_mutex_destroy(&s->lock);
 }
-
-void ds_node_drain(struct ds_node *n)
-{
-    if (atomic_exchange(&n->draining, 1))
-        return;
-    ex_log(EX_INFO, "draining");
-    for (uint32_t i = 0; i < n->count; i++)
-        snic_loop_post(n->shards[i].loop, &n->shards[i].drain);
-}

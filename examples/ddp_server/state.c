@@ -140,3 +140,12 @@ void ds_settings_changed(struct ds_shard *s)
     if (!atomic_exchange(&s->settings_queued, 1))
         snic_loop_post(s->loop, &s->settings);
 }
+
+void ds_node_drain(struct ds_node *n)
+{
+    if (atomic_exchange(&n->draining, 1))
+        return;
+    ex_log(EX_INFO, "draining");
+    for (uint32_t i = 0; i < n->count; i++)
+        snic_loop_post(n->shards[i].loop, &n->shards[i].drain);
+}
