@@ -180,6 +180,9 @@ static void cluster_done(struct snic_replica_op *op)
     o->result = op->result;
     o->end = ++c->happened;
     c->answered++;
+    if (op->result == 0 && op->kind != SNIC_REPLICA_GET &&
+        (op->copies < c->o.min_full || op->copies == 0 || op->copies > c->o.nodes))
+        cluster_fail(c, "an answer for a number of copies that cannot be");
     int reads = op->kind == SNIC_REPLICA_GET || op->result == SNIC_ECANCELED;
     if (reads && (op->result == 0 || op->result == SNIC_ENOENT || op->result == SNIC_ECANCELED)) {
         o->content = op->data != NULL ? cluster_content(c, op->data, op->size) : 0;
@@ -189,6 +192,16 @@ static void cluster_done(struct snic_replica_op *op)
     } else if (op->result == 0) {
         cluster_synced(c, o);
     }
+}
+
+static void cluster_draw_durability(struct cluster *c, struct cluster_op *o)
+{
+    static const uint8_t reads[] = {SNIC_DDP_DURABILITY_DEFAULT, SNIC_DDP_DURABILITY_MEMORY,
+                                    SNIC_DDP_DURABILITY_ALL};
+    if (o->op.kind == SNIC_REPLICA_GET)
+        o->op.durability = reads[snic_rng_below(&c->mix, SNIC_COUNTOF(reads))];
+    else if (o->op.kind != SNIC_REPLICA_SYNC)
+        o->op.durability = (uint8_t)snic_rng_below(&c->mix, SNIC_DDP_DURABILITY_SCOPE + 1);
 }
 
 struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
@@ -213,7 +226,11 @@ struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kin
     o->op.done = cluster_done;
     o->op.kind = kind;
     o->op.key = cluster_key(key);
-    if (c->o.model == SNIC_DDP_SCOPE && kind != SNIC_REPLICA_GET) {
+    if (c->o.mix && !c->unmixed)
+        cluster_draw_durability(c, o);
+    int scoped = o->op.durability == SNIC_DDP_DURABILITY_SCOPE ||
+                 (o->op.durability == SNIC_DDP_DURABILITY_DEFAULT && c->o.model == SNIC_DDP_SCOPE);
+    if (kind == SNIC_REPLICA_SYNC || (scoped && kind != SNIC_REPLICA_GET)) {
         if (n->scope == 0)
             n->scope = snic_replica_scope(n->r);
         o->op.scope = n->scope;
@@ -248,7 +265,9 @@ int cluster_do(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
                struct cluster_op **out)
 {
     int r = 0;
+    c->unmixed = 1;
     struct cluster_op *o = cluster_submit(c, node, kind, key, NULL, &r);
+    c->unmixed = 0;
     if (out != NULL)
         *out = o;
     for (uint32_t i = 0; o != NULL && o->open && i < 2000000; i++) {
@@ -333,7 +352,7 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->writes_max = c->o.writes_max;
     o->waits_max = 256;
     o->reads_max = 64;
-    o->scopes_max = c->o.model == SNIC_DDP_SCOPE ? 16 : 0;
+    o->scopes_max = c->o.model == SNIC_DDP_SCOPE || c->o.mix ? 16 : 0;
     o->value_max = c->o.value_max;
     o->datagram_max = c->o.datagram_max;
     o->sends_max = 128;
@@ -508,6 +527,7 @@ struct cluster *cluster_new(const struct cluster_opts *opts)
     c->written_room = 1024;
     c->written = calloc(c->written_room, sizeof(*c->written));
     snic_rng_init(&c->rng, opts->seed ^ UINT64_C(0x5eed));
+    snic_rng_init(&c->mix, c->o.seed ^ 0x6d6978);
     if (snic_world_open(&c->world, &w) != 0 ||
         snic_world_loop(c->world, CLUSTER_NODES, &c->clock) != 0 ||
         snic_net_fabric_open(&c->fabric, c->world, NULL) != 0)

@@ -23,6 +23,7 @@ struct cluster_opts {
     uint32_t witness;  /* 1: the last node is one */
     uint32_t min_full; /* 0: the node's default */
     uint32_t model;
+    uint32_t mix; /* 1: each operation draws the durability that it names */
     uint32_t ddp_flags;
     uint32_t keys; /* that clients use */
     uint32_t keys_max;
@@ -123,6 +124,8 @@ struct cluster {
     uint32_t written_room;
     uint32_t written_count;
     struct cluster_op *submitting;
+    struct snic_rng mix; /* of the durabilities: all else of a seed stays */
+    int unmixed;         /* the next operation names none */
     const char *failure;
     int quiet;
     char why[256];

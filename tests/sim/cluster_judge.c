@@ -22,6 +22,23 @@ static uint32_t cluster_keeps(uint32_t model)
     }
 }
 
+/* Does what this operation wrote, or found, survive every restart? Only mixes are judged so. */
+static uint32_t cluster_lasts(const struct cluster *c, const struct cluster_op *o, int reads)
+{
+    uint32_t d = o->op.durability;
+    uint32_t keeps = cluster_keeps(c->o.model);
+    if (!c->o.mix)
+        return 0;
+    if (d == SNIC_DDP_DURABILITY_DEFAULT)
+        return (keeps & (reads ? LIN_KEEPS_READ : LIN_KEEPS_WRITTEN)) != 0;
+    return d == SNIC_DDP_DURABILITY_ALL;
+}
+
+static uint32_t cluster_keeps_all(const struct cluster *c)
+{
+    return c->o.mix ? LIN_KEEPS_SYNCED : cluster_keeps(c->o.model);
+}
+
 /* The timestamp under which a value was written, if any node ever numbered it. */
 static uint64_t cluster_ts_of(const struct cluster *c, uint32_t key, uint64_t content)
 {
@@ -40,8 +57,8 @@ static size_t cluster_may_return(const struct cluster *c, const struct cluster_o
                                  struct lin_op *out)
 {
     uint32_t i = 0;
-    if (o->result != SNIC_ECANCELED || o->open || o->lost || c->o.model == SNIC_DDP_SYNCH ||
-        c->o.model == SNIC_DDP_RENF)
+    int kept = !c->o.mix && (c->o.model == SNIC_DDP_SYNCH || c->o.model == SNIC_DDP_RENF);
+    if (o->result != SNIC_ECANCELED || o->open || o->lost || kept)
         return 0;
     while (i < c->restart_count && c->restarts[i] < o->end)
         i++;
@@ -82,6 +99,7 @@ static size_t cluster_history(const struct cluster *c, struct lin_op *out)
         l->value = o->content;
         l->ts = o->ts;
         l->synced = o->synced;
+        l->lasts = cluster_lasts(c, o, reads);
         l->kind = reads ? LIN_READ : o->op.kind == SNIC_REPLICA_CAS ? LIN_CAS : LIN_WRITE;
         if (unknown && o->ts == 0)
             l->ts = cluster_ts_of(c, o->key, o->content);
@@ -135,7 +153,7 @@ void cluster_judge(struct cluster *c, int search)
     size_t which = 0;
     char text[200];
     const char *why =
-        lin_check_ts(ops, n, c->restarts, c->restart_count, cluster_keeps(c->o.model), &which);
+        lin_check_ts(ops, n, c->restarts, c->restart_count, cluster_keeps_all(c), &which);
     if (why != NULL) {
         const struct lin_op *o = &ops[which];
         (void)snprintf(
@@ -168,7 +186,7 @@ uint32_t cluster_judge_stale(struct cluster *c)
     size_t which = 0;
     uint32_t stale = 0;
     const char *why;
-    while ((why = lin_check_ts(ops, n, c->restarts, c->restart_count, cluster_keeps(c->o.model),
+    while ((why = lin_check_ts(ops, n, c->restarts, c->restart_count, cluster_keeps_all(c),
                                &which)) != NULL &&
            ops[which].kind == LIN_READ &&
            (strcmp(why, LIN_STALE) == 0 || strcmp(why, LIN_STALE_ABSENT) == 0)) {

@@ -93,6 +93,11 @@ static const char *lin_absent(const struct lin_key *k, const struct lin_op *op, 
     return LIN_STALE_ABSENT;
 }
 
+static uint64_t lin_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uint64_t floor)
 {
     uint64_t position = op->ts;
@@ -115,6 +120,8 @@ static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uin
     }
     if (k->read < position)
         k->read = position;
+    if (op->lasts)
+        k->synced = lin_max(k->synced, position);
     return NULL;
 }
 
@@ -129,12 +136,9 @@ static const char *lin_op_ends(struct lin_key *k, const struct lin_op *op, uint6
     k->seen[lin_write_of(k, op->ts) - k->writes] = k->now;
     if (k->written < op->ts)
         k->written = op->ts;
+    if (op->lasts)
+        k->synced = lin_max(k->synced, op->ts);
     return NULL;
-}
-
-static uint64_t lin_max(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* What a restart keeps is what there is from then on. */

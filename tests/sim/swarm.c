@@ -38,7 +38,7 @@ static void swarm_client_op(struct swarm *s, struct swarm_client *x)
         return;
     x->last = NULL;
     int result = 0;
-    if (c->o.model == SNIC_DDP_SCOPE && dice >= 90) {
+    if ((c->o.model == SNIC_DDP_SCOPE || c->o.mix) && dice >= 90) {
         x->last = cluster_submit(c, node, SNIC_REPLICA_SYNC, 0, NULL, &result);
         /* One that is left without SYNC stays, and there are not so many: a full log refuses. */
         if ((s->o.hard & SWARM_FULL) == 0 || result == 0)
@@ -315,6 +315,7 @@ static void swarm_choose(struct swarm *s, struct cluster_opts *o)
     o->model = SNIC_DDP_SYNCH + (uint32_t)swarm_below(s, 5);
     if (s->o.model != 0)
         o->model = s->o.model;
+    o->mix = s->o.seed / 2 % 2;
     o->ddp_flags = swarm_below(s, 4) == 0 ? (uint32_t)SNIC_DDP_PAPER : 0;
     if (swarm_below(s, 8) == 0)
         o->ddp_flags |= SNIC_DDP_VALC_AFTER_PERSIST;
