@@ -366,7 +366,8 @@ rejoin() {
     ours_log=$((rejoin_keys * 4 / 1024 + 256))M
     begin_ours 3
     ours_found= keys=$rejoin_keys all=ours round=1
-    load ours --fill --clients 64 --pipeline 4 >"$work/load" || die "cannot fill"
+    load ours --fill --clients 64 --pipeline 4 >"$work/load" ||
+        die "cannot fill: $(field first_error "$work/load")"
     for under in quiet load; do
         [ $under = quiet ] ||
             measure rejoin_before ours "$pids_ours" load ours --clients 16 --get-percent 50 \
