@@ -2,6 +2,8 @@
 /* A shard's doors and its replica: opened, watched, closed. */
 #include "node.h"
 
+#include "../server/memory.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -119,9 +121,7 @@ static void shard_open_store(struct ds_shard *s)
     size = snic_store_memsize(&t);
     if (size == 0)
         ex_die("these options do not fit: %s", snic_store_opts_wrong(&t));
-    s->memory = aligned_alloc(4096, snic_align_up(size, 4096));
-    if (s->memory == NULL)
-        ex_die("out of memory: %zu bytes are needed: lower --memory or --keys", size);
+    s->memory = ex_memory(size, "tables and values: lower --memory or --keys");
     (void)snic_net_addr_format(&addrs[c->node], text, sizeof(text));
     r = snic_store_init(&s->store, s->memory, size, &t);
     if (r != 0)

@@ -191,6 +191,7 @@ int ex_front_open(struct ex_front **out, const struct ex_front_opts *o, struct s
         return SNIC_ENOMEM;
     f->opts = *o;
     f->loop = o->net->loop;
+    front_out_init();
     f->conns = calloc(conns, sizeof(*f->conns));
     snic_link_init(&f->dirty);
     f->flush.fn = front_flush;

@@ -10,7 +10,7 @@
 #define FRONT_BLOCK_MIN ((size_t)4 << 10) /* clients with short replies need no more */
 #define FRONT_BLOCK_MAX ((size_t)256 << 10)
 #define FRONT_SEND_MAX ((size_t)1 << 20) /* that a client reads shows when a send has ended */
-#define FRONT_TRIM_BYTES (64u << 20)     /* of replies that have gone: their memory goes back */
+#define FRONT_TRIM_BYTES (64 << 20)      /* of replies that have gone: their memory goes back */
 
 struct front_out_block {
     struct front_out_block *next;
@@ -115,6 +115,15 @@ void front_out_free(struct front_out *o)
         free(b);
     }
     memset(o, 0, sizeof(*o));
+}
+
+void front_out_init(void)
+{
+    /* Else each batch of replies unmaps its pages, and the next one faults them in. */
+#ifdef __GLIBC__
+    (void)mallopt(M_TRIM_THRESHOLD, FRONT_TRIM_BYTES);
+    (void)mallopt(M_MMAP_THRESHOLD, 2 * (int)FRONT_BLOCK_MAX);
+#endif
 }
 
 void front_out_trim(uint64_t held, uint64_t *most)

@@ -31,6 +31,8 @@ uint32_t front_out_gather(const struct front_out *o, struct snic_iov iov[FRONT_O
 /** The first @p bytes have been sent. */
 void front_out_sent(struct front_out *o, size_t bytes);
 void front_out_free(struct front_out *o);
+/** Have malloc() keep what replies free, up to what front_out_trim() returns. */
+void front_out_init(void);
 /** Return free memory to the system when all clients hold @p held bytes, much less than @p most. */
 void front_out_trim(uint64_t held, uint64_t *most);
 
