@@ -1,204 +1,659 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Datagrams out. Messages to a node are gathered into one datagram until the step that sends
- * them ends, or it is full. Without a free one they are lost, and sent again by the engine that
- * waits for an answer. Of large messages see replica.h, "Why datagrams".
+ * The data path's messages out: one connection to each other node (conn.c), on which blocks of at
+ * most 8 KiB leave. A block takes, in this order, what this node has taken and permits (CREDIT), a
+ * PING or PONG, messages without values, then bytes of the two channels that have values; so a
+ * small message waits for no more of a large one than was handed to the network before.
  *
- * All pieces of a message may be more than there is room for, here or at the net's door, and the
- * same ones each time. So each sending of a large message to a node begins with the piece that was
- * lost first in the last one, or went last and may have been lost at the door unseen; the engine
- * sends again until there is an answer, so all pieces arrive, in whatever order.
+ * A message waits in the queue of its channel, with a reference to its value, until its bytes are
+ * in a buffer; then it is remembered until the other node has taken it. A channel sends no more
+ * bytes than the other node has permitted. Nothing is dropped while the connection lives, unless a
+ * queue is full; when it ends, its queues are emptied, and the engine sends again.
  *
- * L1  A send is free, open at one peer, or the door's.
+ * L2  An entry is free or in one list of one channel; if it waits and has a value not yet copied
+ *     it has one reference to it (N2).
+ * L3  A message that is equal to one that waits is not queued. Nor is one that only a timer of the
+ *     engine repeats, while an equal one has been sent and not taken: nothing is lost on its way.
+ *     Answers are queued again then: what they answer was sent after it was taken.
+ * L4  sent bytes <= the limit.
  */
 #include "replica_priv.h"
 
-static void replica_send_free(struct snic_replica *r, struct replica_send *s)
+#define REPLICA_CREDIT_NS UINT64_C(1000000) /* a credit waits so long for other bytes */
+#define REPLICA_HEARD_NS UINT64_C(5000000)
+#define REPLICA_PROBES_NS UINT64_C(1000000000) /* from one probe to the next */
+
+uint32_t replica_link_number(const struct snic_replica *r, const struct replica_peer *p)
 {
-    SNIC_ASSERT(s->used != 0 && r->sends_used > 0); /* L1 */
-    s->used = 0;
-    s->next = r->send_free;
-    r->send_free = (uint32_t)(s - r->sends);
-    r->sends_used--;
+    return (uint32_t)(p - r->peers);
 }
 
-static void replica_sent(struct snic_net_train *t)
+/* The link's timer, no later than at. */
+void replica_link_wake(struct snic_replica *r, uint64_t at)
 {
-    struct replica_send *s = SNIC_CONTAINER(t, struct replica_send, train);
-    replica_send_free(s->r, s);
-}
-
-static void replica_link_seal(struct snic_replica *r, uint32_t to)
-{
-    struct replica_peer *p = &r->peers[to];
-    if (p->open == SNIC_REPLICA__NIL)
+    if (at >= r->link_at && r->link_timer.armed)
         return;
-    struct replica_send *s = &r->sends[p->open];
-    SNIC_ASSERT(s->used > SNIC_REPLICA__PACKET && s->used <= r->o.datagram_max); /* L1 */
-    p->open = SNIC_REPLICA__NIL;
-    replica_put_packet(s->data, s->used, r->o.node, r->o.cluster);
-    memset(&s->train, 0, sizeof(s->train));
-    s->train.done = replica_sent;
-    s->train.peer = p->addr;
-    s->iov.base = s->data;
-    s->iov.size = s->used;
-    s->train.iov = &s->iov;
-    s->train.iov_count = 1;
-    s->train.segment = s->used;
-    if (snic_net_dgram_send(r->dgram, &s->train) != 1) {
+    r->link_at = at;
+    snic_loop_arm(r->o.loop, &r->link_timer, at);
+}
+
+/* It was heard of: an attempt to connect need not wait any longer. */
+void replica_link_heard(struct snic_replica *r, struct replica_peer *p)
+{
+    uint64_t now = snic_loop_clock(r->o.loop);
+    if (p->conn != NULL || p->refusal != NULL || p->connect_ns <= now + REPLICA_HEARD_NS)
+        return;
+    p->connect_ns = now + REPLICA_HEARD_NS;
+    replica_link_wake(r, p->connect_ns);
+}
+
+/* The connection's other end may be gone: see whether it answers. */
+void replica_link_probe(struct snic_replica *r, struct replica_peer *p)
+{
+    uint64_t now = snic_loop_clock(r->o.loop);
+    replica_link_heard(r, p);
+    if (p->conn == NULL || p->pinged == 2 || now < p->probe_ns)
+        return;
+    p->pinged = 2;
+    p->pinged_ns = now;
+    p->probe_ns = now + REPLICA_PROBES_NS;
+    p->ping |= 1;
+    r->to_pump |= (uint16_t)(1u << replica_link_number(r, p));
+    replica_link_wake(r, now);
+}
+
+/* A connection or a datagram of that node was refused. */
+void replica_link_blame(struct snic_replica *r, struct replica_peer *p, int why)
+{
+    const char *text = replica_refusal(why);
+    r->refused++;
+    r->wrong_cluster += why == SNIC_EPERM;
+    r->wrong_version += why == SNIC_EVERSION;
+    r->wrong_key += why == SNIC_EACCES;
+    r->notify |= p->refusal != text;
+    p->refusal = text;
+}
+
+/* ---- Queues ---- */
+
+static uint32_t replica_out_bucket(const struct snic_replica *r, const unsigned char *head)
+{
+    uint64_t h = snic_get_le64(head) * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t i = 16; i < 56; i += 8)
+        h = (h ^ h >> 29 ^ snic_get_le64(head + i)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint32_t)(h >> 32) & (r->o.sends_max - 1);
+}
+
+static void replica_outs_push(struct replica_peer *p, struct replica_outs *l, uint32_t i)
+{
+    p->outs[i].next = SNIC_REPLICA__NIL;
+    if (l->count++ == 0)
+        l->first = i;
+    else
+        p->outs[l->last].next = i;
+    l->last = i;
+}
+
+static uint32_t replica_outs_pop(struct replica_peer *p, struct replica_outs *l)
+{
+    uint32_t i = l->first;
+    SNIC_ASSERT(l->count > 0);
+    l->first = p->outs[i].next;
+    l->count--;
+    return i;
+}
+
+/* Of an entry that is in no list any more. */
+static void replica_out_free(struct snic_replica *r, struct replica_peer *p, uint32_t i)
+{
+    struct replica_out *o = &p->outs[i];
+    uint32_t *at = &p->buckets[o->bucket];
+    while (*at != i)
+        at = &p->outs[*at].hashed;
+    *at = o->hashed;
+    if (o->value != 0)
+        replica_value_drop(&r->values, o->value); /* L2 */
+    o->value = 0;
+    o->next = p->out_free;
+    p->out_free = i;
+}
+
+/* Does only a timer of the engine send it again? (L3) */
+static int replica_out_timed(const unsigned char *head)
+{
+    switch (head[0]) {
+    case SNIC_DDP_INV:
+    case SNIC_DDP_PERSIST:
+    case SNIC_DDP_QUERY:
+    case SNIC_DDP_PULL:
+    case SNIC_DDP_PURGE_REQUEST:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int replica_out_known(const struct snic_replica *r, const struct replica_peer *p,
+                             const unsigned char *head, uint32_t size)
+{
+    uint32_t i = p->buckets[replica_out_bucket(r, head)];
+    for (; i != SNIC_REPLICA__NIL; i = p->outs[i].hashed) {
+        const struct replica_out *o = &p->outs[i];
+        if (o->size == size && memcmp(o->head, head, size) == 0 &&
+            (!o->sent || replica_out_timed(head)))
+            return 1;
+    }
+    return 0;
+}
+
+static void replica_out_queue(struct snic_replica *r, struct replica_peer *p,
+                              const struct snic_ddp_msg *m)
+{
+    unsigned char head[SNIC_REPLICA__DDP_MOST];
+    uint32_t i = p->out_free;
+    if (p->conn == NULL) {
+        p->lost++;
+        return;
+    }
+    uint32_t size = replica_ddp_size(p->conn->version);
+    replica_put_ddp(head, p->conn->version, m);
+    if (replica_out_known(r, p, head, size)) {
+        p->repeats++;
+        return;
+    }
+    if (i == SNIC_REPLICA__NIL) {
+        p->lost++;
         r->lost_sends++;
-        replica_send_free(r, s);
+        return;
     }
-}
-
-/* All that was gathered leaves. */
-void replica_link_flush(struct snic_replica *r)
-{
-    for (uint32_t n = 0; r->to_flush != 0; n++) {
-        if ((r->to_flush >> n & 1) != 0)
-            replica_link_seal(r, n);
-        r->to_flush &= (uint16_t) ~(1u << n);
-    }
-}
-
-/* Room for a frame of @p size bytes to that node, its header written; NULL: lost. */
-static unsigned char *replica_link_frame(struct snic_replica *r, uint32_t to, uint32_t kind,
-                                         uint32_t size)
-{
-    struct replica_peer *p = &r->peers[to];
-    uint32_t bytes = SNIC_REPLICA__FRAME + size;
-    SNIC_ASSERT(SNIC_REPLICA__PACKET + bytes <= r->o.datagram_max);
-    if (p->open != SNIC_REPLICA__NIL && r->sends[p->open].used + bytes > r->o.datagram_max)
-        replica_link_seal(r, to);
-    if (p->open == SNIC_REPLICA__NIL) {
-        if (r->send_free == SNIC_REPLICA__NIL) {
-            r->lost_sends++;
-            return NULL;
-        }
-        p->open = r->send_free;
-        r->send_free = r->sends[p->open].next;
-        r->sends[p->open].used = SNIC_REPLICA__PACKET;
-        r->sends_used++;
-    }
-    struct replica_send *s = &r->sends[p->open];
-    unsigned char *at = s->data + s->used;
-    s->used += bytes;
-    r->to_flush |= (uint16_t)(1u << to);
-    replica_put_frame(at, kind, size);
-    return at + SNIC_REPLICA__FRAME;
-}
-
-/* The bytes [offset, offset + size) of what is in two parts. */
-static void replica_link_slice(unsigned char *to, const unsigned char *head, uint32_t head_size,
-                               const unsigned char *body, uint32_t offset, uint32_t size)
-{
-    if (offset < head_size) {
-        uint32_t n = (uint32_t)snic_min_u64(size, head_size - offset);
-        memcpy(to, head + offset, n);
-        to += n;
-        offset += n;
-        size -= n;
-    }
-    if (size > 0)
-        memcpy(to, body + (offset - head_size), size);
-}
-
-static uint32_t replica_link_room(uint32_t datagram_max)
-{
-    uint32_t room = datagram_max - SNIC_REPLICA__PACKET - SNIC_REPLICA__FRAME - SNIC_REPLICA__PIECE;
-    return room - room % SNIC_REPLICA__GRAIN;
-}
-
-/* Datagrams of a message with a value of that size. */
-uint32_t replica_link_count(uint32_t datagram_max, uint32_t value_size)
-{
-    uint32_t room = replica_link_room(datagram_max);
-    return (SNIC_REPLICA__DDP + value_size + room - 1) / room;
-}
-
-/* With fewer datagrams under way a large value, or the digests of a restart, would never arrive. */
-uint32_t replica_link_least(const struct snic_replica_opts *o)
-{
-    uint32_t one = SNIC_REPLICA__FRAME + SNIC_REPLICA__DDP;
-    uint32_t in = (o->datagram_max - SNIC_REPLICA__PACKET) / one;
-    uint32_t digests = (SNIC_REPLICA__DIGESTS + in - 1) / in;
-    digests *= (uint32_t)__builtin_popcount(o->configured);
-    return (uint32_t)snic_max_u64(replica_link_count(o->datagram_max, o->value_max), digests);
-}
-
-static void replica_link_pieces(struct snic_replica *r, uint32_t to, const unsigned char *head,
-                                const unsigned char *body, uint32_t body_size)
-{
-    uint32_t room = replica_link_room(r->o.datagram_max);
-    uint32_t count = replica_link_count(r->o.datagram_max, body_size);
-    uint32_t first = r->peers[to].piece % count;
-    uint64_t lost = r->lost_sends;
-    struct replica_cut c = {snic_crc32c(snic_crc32c(0, head, SNIC_REPLICA__DDP), body, body_size),
-                            SNIC_REPLICA__DDP + body_size, 0};
-    for (uint32_t i = 0; i < count; i++) {
-        c.offset = (first + i) % count * room;
-        uint32_t n = (uint32_t)snic_min_u64(room, c.total - c.offset);
-        unsigned char *at = replica_link_frame(r, to, REPLICA_PIECE, SNIC_REPLICA__PIECE + n);
-        r->peers[to].piece = (first + i) % count;
-        if (at == NULL)
-            return;
-        replica_put_cut(at, &c);
-        replica_link_slice(at + SNIC_REPLICA__PIECE, head, SNIC_REPLICA__DDP, body, c.offset, n);
-        if (r->lost_sends != lost) { /* the piece before, as this one took its place */
-            r->peers[to].piece = (first + i + count - 1) % count;
-            return;
-        }
-    }
+    struct replica_out *o = &p->outs[i];
+    p->out_free = o->next;
+    memcpy(o->head, head, sizeof(head));
+    o->size = (uint8_t)size;
+    o->channel = (uint8_t)replica_channel_of(m);
+    o->sent = 0;
+    o->queued_ns = snic_loop_clock(r->o.loop);
+    o->length = replica_carries(m) ? m->length : 0;
+    o->value = replica_carries(m) ? m->value : 0;
+    o->bucket = replica_out_bucket(r, head);
+    o->hashed = p->buckets[o->bucket];
+    p->buckets[o->bucket] = i;
+    if (o->value != 0)
+        replica_value_hold(&r->values, o->value); /* L2 */
+    p->to[o->channel].queued += o->length;
+    replica_outs_push(p, &p->to[o->channel].wait, i);
+    r->to_pump |= (uint16_t)(1u << replica_link_number(r, p));
 }
 
 /* SEND of the data path: dst and its incarnation are filled in here. */
 void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg)
 {
     struct snic_ddp_msg m = *msg;
-    uint32_t size = 0;
-    const unsigned char *value = NULL;
-    unsigned char head[SNIC_REPLICA__DDP];
-    if (replica_carries(&m)) {
-        value = replica_value_at(&r->values, m.value, &size);
-        SNIC_ASSERT(size == m.length);
-    }
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        if ((to >> n & 1) == 0)
+        if (((to & r->others) >> n & 1) == 0)
             continue;
         m.dst = (uint8_t)n;
         m.dst_incarnation = r->view.incarnation[n];
-        replica_put_ddp(head, &m);
-        uint32_t whole = SNIC_REPLICA__DDP + size;
-        if (SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME + whole > r->o.datagram_max) {
-            replica_link_pieces(r, n, head, value, size);
-            continue;
+        replica_out_queue(r, &r->peers[n], &m);
+    }
+}
+
+static void replica_to_empty(struct snic_replica *r, struct replica_peer *p, struct replica_outs *l)
+{
+    while (l->count != 0) {
+        replica_out_free(r, p, replica_outs_pop(p, l));
+        p->lost++;
+    }
+}
+
+/* The connection has ended, or begins: nothing is queued, sent or half here. */
+void replica_link_reset(struct snic_replica *r, struct replica_peer *p)
+{
+    for (uint32_t c = 0; c < REPLICA_CHANNELS; c++) {
+        struct replica_to *t = &p->to[c];
+        struct replica_from *f = &p->from[c];
+        unsigned char *ring = f->ring;
+        replica_to_empty(r, p, &t->wait);
+        replica_to_empty(r, p, &t->sent);
+        memset(t, 0, sizeof(*t));
+        if (f->value != 0)
+            replica_value_drop(&r->values, f->value);
+        r->blocked -= f->blocked != REPLICA_FREE;
+        memset(f, 0, sizeof(*f));
+        f->ring = ring;
+        f->granted = r->o.window_bytes;
+        p->taken[c] = 0;
+    }
+    memset(&p->credit, 0, sizeof(p->credit));
+    p->credit_at_ns = 0;
+    p->ping = 0;
+    p->pinged = 0;
+}
+
+/* What waits and is of an earlier epoch has no taker any more. */
+void replica_link_epoch(struct snic_replica *r)
+{
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        struct replica_peer *p = &r->peers[n];
+        for (uint32_t c = 0; p->conn != NULL && c < REPLICA_CHANNELS; c++) {
+            struct replica_to *t = &p->to[c];
+            uint32_t begun = t->offset > 0 ? t->wait.first : SNIC_REPLICA__NIL;
+            for (uint32_t left = t->wait.count; left > 0; left--) {
+                uint32_t i = replica_outs_pop(p, &t->wait);
+                if (i == begun || snic_get_le32(p->outs[i].head + 4) >= r->view.epoch) {
+                    replica_outs_push(p, &t->wait, i);
+                    continue;
+                }
+                t->queued -= p->outs[i].length;
+                replica_out_free(r, p, i);
+            }
         }
-        unsigned char *at = replica_link_frame(r, n, REPLICA_DDP, whole);
-        if (at == NULL)
-            continue;
-        memcpy(at, head, SNIC_REPLICA__DDP);
-        if (size > 0)
-            memcpy(at + SNIC_REPLICA__DDP, value, size);
     }
 }
 
-void replica_link_member(struct snic_replica *r, uint16_t to, const struct snic_member_msg *m)
+/* ---- Blocks ---- */
+
+/* A body that is being filled. */
+struct replica_body {
+    unsigned char *at;
+    uint32_t used;
+    uint32_t max;
+};
+
+static unsigned char *replica_body_frame(struct replica_body *b, uint32_t kind, uint32_t channel,
+                                         uint32_t size)
 {
-    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
-        unsigned char *at = NULL;
-        if ((to >> n & 1) != 0)
-            at = replica_link_frame(r, n, REPLICA_MEMBER, SNIC_REPLICA__MEMBER);
-        if (at != NULL)
-            replica_put_member(at, m);
-    }
+    unsigned char *at = b->at + b->used;
+    if (b->used + SNIC_REPLICA__FRAME + size > b->max)
+        return NULL;
+    replica_put_frame(at, kind, channel, size);
+    b->used += SNIC_REPLICA__FRAME + size;
+    return at + SNIC_REPLICA__FRAME;
 }
 
-/* What was gathered for that node is not sent. */
-void replica_link_forget(struct snic_replica *r, uint32_t to)
+static void replica_body_credit(struct replica_peer *p, struct replica_body *b)
 {
-    struct replica_peer *p = &r->peers[to];
-    if (p->open == SNIC_REPLICA__NIL)
+    struct replica_credit c;
+    memset(&c, 0, sizeof(c));
+    for (uint32_t i = 0; i < 2; i++)
+        c.limit[i] = p->from[REPLICA_CH_WRITES + i].granted;
+    memcpy(c.taken, p->taken, sizeof(c.taken));
+    c.stalls = (uint32_t)p->stalls;
+    p->credit_at_ns = SNIC_NEVER;
+    if (memcmp(&c, &p->credit, sizeof(c)) == 0)
         return;
-    replica_send_free(r, &r->sends[p->open]);
-    p->open = SNIC_REPLICA__NIL;
+    unsigned char *at = replica_body_frame(b, REPLICA_CREDIT, 0, SNIC_REPLICA__CREDIT);
+    SNIC_ASSERT(at != NULL);
+    replica_put_credit(at, &c);
+    p->credit = c;
 }
+
+static void replica_out_sent(struct replica_peer *p, struct replica_to *t)
+{
+    uint32_t i = replica_outs_pop(p, &t->wait);
+    t->offset = 0;
+    t->queued -= p->outs[i].length;
+    p->outs[i].sent = 1;
+    p->sent++;
+    replica_outs_push(p, &t->sent, i);
+}
+
+static void replica_body_control(struct replica_peer *p, struct replica_body *b)
+{
+    struct replica_to *t = &p->to[REPLICA_CH_CONTROL];
+    while (t->wait.count != 0) {
+        const struct replica_out *o = &p->outs[t->wait.first];
+        unsigned char *at = replica_body_frame(b, REPLICA_DDP, 0, o->size);
+        if (at == NULL)
+            return;
+        memcpy(at, o->head, o->size);
+        replica_out_sent(p, t);
+    }
+}
+
+/* The next bytes of a channel: a head, or a part of a value. */
+static void replica_body_copy(struct snic_replica *r, struct replica_to *t, struct replica_out *o,
+                              unsigned char *to, uint32_t size)
+{
+    while (size > 0) {
+        uint32_t n;
+        if (t->offset < o->size) {
+            n = (uint32_t)snic_min_u64(size, o->size - t->offset);
+            memcpy(to, o->head + t->offset, n);
+        } else {
+            uint32_t whole;
+            const unsigned char *value = replica_value_at(&r->values, o->value, &whole);
+            SNIC_ASSERT(whole == o->length);
+            n = size;
+            memcpy(to, value + (t->offset - o->size), n);
+        }
+        t->offset += n;
+        to += n;
+        size -= n;
+    }
+}
+
+static int replica_to_ready(const struct replica_to *t)
+{
+    return t->wait.count != 0 && t->bytes < t->limit;
+}
+
+static void replica_body_bytes(struct snic_replica *r, struct replica_peer *p, uint32_t channel,
+                               struct replica_body *b, uint32_t max)
+{
+    struct replica_to *t = &p->to[channel];
+    while (replica_to_ready(t) && b->used + SNIC_REPLICA__FRAME < max) {
+        struct replica_out *o = &p->outs[t->wait.first];
+        uint64_t n = (uint64_t)o->size + o->length - t->offset;
+        n = snic_min_u64(n, t->limit - t->bytes); /* L4 */
+        n = snic_min_u64(n, max - b->used - SNIC_REPLICA__FRAME);
+        unsigned char *at = replica_body_frame(b, REPLICA_BYTES, channel, (uint32_t)n);
+        replica_body_copy(r, t, o, at, (uint32_t)n);
+        t->bytes += n;
+        if (t->offset < o->size + o->length)
+            return;
+        if (o->value != 0)
+            replica_value_drop(&r->values, o->value); /* L2 */
+        o->value = 0;
+        replica_out_sent(p, t);
+    }
+}
+
+/* A block at @p at, of at most @p room bytes: its bytes; 0: there is nothing to send. */
+static uint32_t replica_link_fill(struct snic_replica *r, struct replica_peer *p, unsigned char *at,
+                                  uint32_t room)
+{
+    struct replica_conn *k = p->conn;
+    uint32_t tag = r->o.sec != NULL ? SNIC_REPLICA__TAG : 0;
+    struct replica_body b = {at + SNIC_REPLICA__BLOCK, 0, 0};
+    b.max = (uint32_t)snic_min_u64(room - SNIC_REPLICA__BLOCK, SNIC_REPLICA__BODY) - tag;
+    uint64_t now = snic_loop_clock(r->o.loop);
+    int any = p->ping != 0 || p->to[0].wait.count != 0 ||
+              replica_to_ready(&p->to[REPLICA_CH_WRITES]) ||
+              replica_to_ready(&p->to[REPLICA_CH_RECORDS]);
+    if (!any && p->credit_at_ns > now)
+        return 0;
+    replica_body_credit(p, &b);
+    if ((p->ping & 1) != 0)
+        (void)replica_body_frame(&b, REPLICA_PING, 0, 0);
+    if ((p->ping & 2) != 0)
+        (void)replica_body_frame(&b, REPLICA_PONG, 0, 0);
+    p->ping = 0;
+    replica_body_control(p, &b);
+    int both = replica_to_ready(&p->to[REPLICA_CH_RECORDS]);
+    replica_body_bytes(r, p, REPLICA_CH_WRITES, &b, both ? b.max / 4 * 3 : b.max);
+    replica_body_bytes(r, p, REPLICA_CH_RECORDS, &b, b.max);
+    if (b.used == 0)
+        return 0;
+    replica_put_block(at, b.used + tag, tag != 0 ? REPLICA_SEALED : 0);
+    if (tag == 0) {
+        replica_put_block_crc(at, b.used);
+    } else if (replica_seal(r, &k->out, at, SNIC_REPLICA__BLOCK, b.at, b.used) != 0 ||
+               replica_key_next(r, &k->out) != 0) {
+        snic_net_abort(k->c);
+        return 0;
+    }
+    return SNIC_REPLICA__BLOCK + b.used + tag;
+}
+
+/* ---- Buffers ---- */
+
+static void replica_buffer_sent(struct snic_net_send_req *req)
+{
+    struct replica_buffer *b = SNIC_CONTAINER(req, struct replica_buffer, req);
+    struct replica_conn *k = b->conn;
+    struct snic_replica *r = k->r;
+    b->state = REPLICA_BUF_FREE;
+    b->used = 0;
+    if (r->state == SNIC_REPLICA_STOPPED || k->peer == SNIC_REPLICA__NIL)
+        return;
+    if (k->state == REPLICA_CONN_UP)
+        replica_link_pump(r, &r->peers[k->peer]);
+}
+
+/* The buffer whose turn it is goes to the network, if it is filled. 1: the next one's turn. */
+int replica_link_push(struct replica_conn *k)
+{
+    struct replica_buffer *b = &k->buffer[k->turn];
+    if (b->state != REPLICA_BUF_READY)
+        return 0;
+    memset(&b->req, 0, sizeof(b->req));
+    b->req.done = replica_buffer_sent;
+    b->req.region = SNIC_NO_REGION;
+    b->iov.base = b->data;
+    b->iov.size = b->used;
+    b->req.iov = &b->iov;
+    b->req.iov_count = 1;
+    if (snic_net_send(k->c, &b->req) != 1)
+        return 0; /* writable, or closed, follows */
+    b->state = REPLICA_BUF_BUSY;
+    k->turn ^= 1;
+    return 1;
+}
+
+/* What can leave to that node does. */
+void replica_link_pump(struct snic_replica *r, struct replica_peer *p)
+{
+    struct replica_conn *k = p->conn;
+    while (k != NULL && k->state == REPLICA_CONN_UP) {
+        struct replica_buffer *b = &k->buffer[k->turn];
+        if (b->state == REPLICA_BUF_BUSY)
+            return;
+        while (b->state == REPLICA_BUF_FREE &&
+               b->used + SNIC_REPLICA__BODY / 4 <= SNIC_REPLICA__BUFFER) {
+            uint32_t n = replica_link_fill(r, p, b->data + b->used, SNIC_REPLICA__BUFFER - b->used);
+            if (n == 0)
+                break;
+            b->used += n;
+            p->sent_bytes += n;
+        }
+        if (b->used == 0)
+            return;
+        b->state = REPLICA_BUF_READY;
+        if (!replica_link_push(k))
+            return;
+    }
+}
+
+/* The other node is to know what was taken; not at once, other bytes may take it along. */
+void replica_link_owe(struct snic_replica *r, struct replica_peer *p)
+{
+    uint64_t now = snic_loop_clock(r->o.loop);
+    uint64_t at = now + REPLICA_CREDIT_NS;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct replica_from *f = &p->from[REPLICA_CH_WRITES + i];
+        f->granted = f->taken + r->o.window_bytes;
+        if (f->granted - p->credit.limit[i] >= r->o.window_bytes / 4)
+            at = now;
+    }
+    for (uint32_t c = 0; c < REPLICA_CHANNELS; c++) {
+        if (p->taken[c] - p->credit.taken[c] >= r->o.sends_max / 8)
+            at = now;
+    }
+    if (at >= p->credit_at_ns)
+        return;
+    p->credit_at_ns = at;
+    r->to_pump |= (uint16_t)(1u << replica_link_number(r, p));
+}
+
+/* The other node permits, and has taken. 0; SNIC_EPROTO what cannot be. */
+int replica_link_credit(struct snic_replica *r, struct replica_peer *p,
+                        const struct replica_credit *c)
+{
+    uint64_t now = snic_loop_clock(r->o.loop);
+    int path = c->stalls == p->their_stalls; /* what waited there shows nothing of the path */
+    p->their_stalls = c->stalls;
+    for (uint32_t i = 0; i < REPLICA_CHANNELS; i++) {
+        struct replica_to *t = &p->to[i];
+        uint32_t n = c->taken[i] - t->taken;
+        if (n > t->sent.count)
+            return SNIC_EPROTO;
+        t->taken = c->taken[i];
+        for (; n > 0; n--) {
+            uint32_t out = replica_outs_pop(p, &t->sent);
+            if (path && i != REPLICA_CH_RECORDS)
+                replica_pace_path(p, now - p->outs[out].queued_ns);
+            replica_out_free(r, p, out);
+        }
+        if (i != REPLICA_CH_CONTROL)
+            t->limit = snic_max_u64(t->limit, c->limit[i - 1]);
+    }
+    r->to_pump |= (uint16_t)(1u << replica_link_number(r, p));
+    replica_pace_update(r);
+    return 0;
+}
+
+/* All that can leave does: heartbeats first. */
+void replica_link_flush(struct snic_replica *r)
+{
+    replica_dgram_flush(r);
+    for (uint32_t n = 0; r->to_pump != 0; n++) {
+        struct replica_peer *p = &r->peers[n];
+        if ((r->to_pump >> n & 1) == 0)
+            continue;
+        r->to_pump &= (uint16_t) ~(1u << n);
+        if (p->conn == NULL)
+            continue;
+        replica_link_pump(r, p);
+        /* One that is due waits for a buffer, whose end pumps. */
+        if (p->credit_at_ns != SNIC_NEVER && p->credit_at_ns > snic_loop_clock(r->o.loop))
+            replica_link_wake(r, p->credit_at_ns);
+    }
+}
+
+/* N6: nothing is sent any more. */
+void replica_link_stop(struct snic_replica *r)
+{
+    snic_loop_cancel(r->o.loop, &r->link_timer);
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        if ((r->others >> n & 1) == 0)
+            continue;
+        replica_dgram_forget(r, n);
+        r->peers[n].conn = NULL;
+        replica_link_reset(r, &r->peers[n]);
+    }
+    for (uint32_t i = 0; i < r->conn_count; i++) {
+        struct replica_conn *k = &r->conns[i];
+        if (k->state != REPLICA_CONN_NONE && k->state != REPLICA_CONN_ENDING) {
+            k->state = REPLICA_CONN_ENDING;
+            snic_net_abort(k->c);
+        }
+    }
+    r->to_flush = r->to_pump = 0;
+    if (r->listener != NULL)
+        snic_net_unlisten(r->listener);
+    r->listener = NULL;
+    snic_net_dgram_close(r->dgram);
+}
+
+/* ---- Memory, checks ---- */
+
+static void replica_conn_layout(struct snic_arena *a, struct snic_replica *r)
+{
+    uint32_t count = r->conn_count;
+    uint32_t block = SNIC_REPLICA__BLOCK + SNIC_REPLICA__BODY;
+    r->conns = snic_arena_take(a, count, sizeof(*r->conns), 64);
+    unsigned char *blocks = snic_arena_take(a, count, snic_align_up(block, 64), 64);
+    unsigned char *buffers = snic_arena_take(a, count, 2 * SNIC_REPLICA__BUFFER, 64);
+    for (uint32_t i = 0; a->base != NULL && a->used != SIZE_MAX && i < count; i++) {
+        struct replica_conn *k = &r->conns[i];
+        memset(k, 0, sizeof(*k));
+        k->r = r;
+        k->peer = SNIC_REPLICA__NIL;
+        k->block = blocks + i * snic_align_up(block, 64);
+        for (uint32_t b = 0; b < 2; b++) {
+            k->buffer[b].conn = k;
+            k->buffer[b].data = buffers + (2 * (size_t)i + b) * SNIC_REPLICA__BUFFER;
+        }
+    }
+}
+
+static void replica_peer_layout(struct snic_arena *a, struct snic_replica *r,
+                                struct replica_peer *p)
+{
+    uint32_t max = r->o.sends_max;
+    p->outs = snic_arena_take(a, max, sizeof(*p->outs), 64);
+    p->buckets = snic_arena_take(a, max, sizeof(*p->buckets), 64);
+    for (uint32_t c = REPLICA_CH_WRITES; c < REPLICA_CHANNELS; c++)
+        p->from[c].ring = snic_arena_take(a, 1, r->o.window_bytes, 64);
+    if (a->base == NULL || a->used == SIZE_MAX)
+        return;
+    p->out_free = SNIC_REPLICA__NIL;
+    for (uint32_t i = max; i-- > 0;) {
+        memset(&p->outs[i], 0, sizeof(p->outs[i]));
+        p->outs[i].next = p->out_free;
+        p->out_free = i;
+        p->buckets[i] = SNIC_REPLICA__NIL;
+    }
+    p->open = SNIC_REPLICA__NIL;
+    p->credit_at_ns = SNIC_NEVER;
+    p->highest = SNIC_REPLICA__WIRE_HIGHEST;
+}
+
+void replica_link_layout(struct snic_arena *a, struct snic_replica *r)
+{
+    r->others = (uint16_t)(r->o.configured & ~(1u << r->o.node));
+    uint32_t others = (uint32_t)__builtin_popcount(r->others);
+    uint32_t sends = others * SNIC_REPLICA__SENDS;
+    r->conn_count = 2 * others + SNIC_REPLICA__CONNS_MORE;
+    r->send_count = sends;
+    r->sends = snic_arena_take(a, sends, sizeof(*r->sends), 64);
+    unsigned char *data = snic_arena_take(a, sends, SNIC_REPLICA__DATAGRAM, 64);
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        if ((r->others >> n & 1) != 0)
+            replica_peer_layout(a, r, &r->peers[n]);
+        else
+            r->peers[n].open = SNIC_REPLICA__NIL;
+    }
+    replica_conn_layout(a, r);
+    if (a->base == NULL || a->used == SIZE_MAX)
+        return;
+    r->send_free = SNIC_REPLICA__NIL;
+    for (uint32_t i = sends; i-- > 0;) {
+        memset(&r->sends[i], 0, sizeof(r->sends[i]));
+        r->sends[i].r = r;
+        r->sends[i].data = data + (size_t)i * SNIC_REPLICA__DATAGRAM;
+        r->sends[i].next = r->send_free;
+        r->send_free = i;
+    }
+}
+
+static int replica_peer_check(const struct snic_replica *r, const struct replica_peer *p)
+{
+    uint32_t count = 0, blocked = 0;
+    for (uint32_t i = p->out_free; i != SNIC_REPLICA__NIL; i = p->outs[i].next)
+        count++;
+    for (uint32_t c = 0; c < REPLICA_CHANNELS; c++) {
+        const struct replica_to *t = &p->to[c];
+        const struct replica_from *f = &p->from[c];
+        count += t->wait.count + t->sent.count;
+        if (c != 0 && t->bytes > t->limit) /* L4 */
+            return SNIC_ECORRUPT;
+        if (p->conn != NULL && c != 0 &&
+            (f->arrived > f->granted || f->arrived - f->taken < f->ring_used))
+            return SNIC_ECORRUPT; /* L5 */
+        blocked += f->blocked != REPLICA_FREE;
+    }
+    return count == r->o.sends_max && blocked <= r->blocked ? 0 : SNIC_ECORRUPT; /* L2 */
+}
+
+int replica_link_check(const struct snic_replica *r)
+{
+    uint32_t open = 0, unused = 0, live = 0;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        open += r->peers[n].open != SNIC_REPLICA__NIL;
+        if ((r->others >> n & 1) != 0 && replica_peer_check(r, &r->peers[n]) != 0)
+            return SNIC_ECORRUPT;
+    }
+    for (uint32_t i = r->send_free; i != SNIC_REPLICA__NIL; i = r->sends[i].next)
+        unused++;
+    for (uint32_t i = 0; i < r->conn_count; i++)
+        live += r->conns[i].state != REPLICA_CONN_NONE;
+    return unused + r->sends_used == r->send_count && open == 0 && live == r->conns_live /* L1 */
+               ? 0
+               : SNIC_ECORRUPT;
+}
+
+#undef REPLICA_CREDIT_NS
+#undef REPLICA_HEARD_NS
+#undef REPLICA_PROBES_NS

@@ -1,155 +1,290 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Datagrams in. What goes out is in link.c.
+ * Blocks in: what goes out is in link.c.
  *
- * L2  A collection is known by source, length and checksum of the whole. It is used only if the
- *     whole has that checksum. A new one evicts the least recently used, but not while its pieces
- *     may still be arriving between those of others: when more messages than there are
- *     collections come mixed, each would end the next one's, and none would ever be whole.
+ * A channel with values is a row of messages, each its head and then its value, whose bytes go
+ * straight to the value's memory. When there is no such memory, or the log or the engine has no
+ * room, the channel is blocked: what follows in it stays in a ring, and no more is permitted than
+ * fits there, until the other node's window is used up. It is tried again whenever something has
+ * happened here. A message that would block for long, but for the log's sake, counts as lost, so
+ * that others pass; its sender repeats it. So does one that a full log refuses (A10).
+ *
+ * L5  arrived <= granted = taken + window; the ring holds at most a window's bytes.
  */
 #include "replica_priv.h"
 
-static int replica_same_addr(const struct snic_net_addr *a, const struct snic_net_addr *b)
+#define REPLICA_BLOCKED_MAX UINT64_C(200000000)
+#define REPLICA_RETRY_NS UINT64_C(1000000)
+
+/* A message without value, whole. */
+static void replica_take_control(struct snic_replica *r, const struct snic_ddp_msg *m)
 {
-    if (a->family != b->family || a->port != b->port)
-        return 0;
-    if (a->family == SNIC_NET_SIM)
-        return a->node == b->node;
-    if (a->family == SNIC_NET_UNIX)
-        return memcmp(a->path, b->path, sizeof(a->path)) == 0;
-    return memcmp(a->ip, b->ip, a->family == SNIC_NET_IPV4 ? 4 : 16) == 0;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = m};
+    (void)replica_step_ddp(r, &ev);
 }
 
-/* A message of the data path, whole. */
-static void replica_link_take(struct snic_replica *r, uint32_t src, const unsigned char *p,
-                              size_t size)
+/* ---- Blocked channels ---- */
+
+static void replica_from_block(struct snic_replica *r, struct replica_peer *p,
+                               struct replica_from *f, uint32_t reason)
 {
-    struct snic_ddp_msg m;
-    const unsigned char *value;
+    uint64_t now = snic_loop_clock(r->o.loop);
+    if (f->blocked == REPLICA_FREE) {
+        r->blocked++;
+        p->stalls++;
+        f->since_ns = now;
+    }
+    f->blocked = reason;
+    replica_link_wake(r, now + REPLICA_RETRY_NS);
+}
+
+static void replica_from_free(struct snic_replica *r, struct replica_from *f)
+{
+    r->blocked -= f->blocked != REPLICA_FREE;
+    f->blocked = REPLICA_FREE;
+}
+
+/* Is it time to give way to others? */
+static int replica_from_late(const struct snic_replica *r, const struct replica_from *f)
+{
+    return f->blocked != REPLICA_FREE &&
+           snic_loop_clock(r->o.loop) - f->since_ns >= REPLICA_BLOCKED_MAX;
+}
+
+/* ---- A message of a channel ---- */
+
+/* It has been taken, or is lost. */
+static void replica_from_end(struct snic_replica *r, struct replica_peer *p, uint32_t channel)
+{
+    struct replica_from *f = &p->from[channel];
+    if (f->value != 0)
+        replica_value_drop(&r->values, f->value);
+    f->value = 0;
+    f->have = 0;
+    f->got = 0;
+    f->skip = 0;
+    p->taken[channel]++;
+    p->received++;
+    replica_from_free(r, f);
+}
+
+/* All of it is here. 1: taken or lost; 0: blocked. */
+static int replica_from_deliver(struct snic_replica *r, struct replica_peer *p, uint32_t channel)
+{
+    struct replica_from *f = &p->from[channel];
+    struct snic_ddp_msg m = f->msg;
     struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
-    if (replica_get_ddp(p, size, r->o.value_max, &m, &value) != 0 || m.src != src) {
-        r->refused++;
-        return;
+    int room = replica_logs(&m) ? replica_log_room(r, replica_carries(&m) ? REPLICA_ROOM_RECORD
+                                                                          : REPLICA_ROOM_TOMBSTONE)
+                                : 0;
+    if (room == SNIC_EAGAIN) {
+        replica_from_block(r, p, f, REPLICA_NO_LOG);
+        return 0;
     }
-    int logs = m.type == SNIC_DDP_INV || m.type == SNIC_DDP_NACK || m.type == SNIC_DDP_RECORD ||
-               m.type == SNIC_DDP_PERSIST;
-    if (logs && replica_log_room(r, replica_carries(&m) ? REPLICA_ROOM_RECORD
-                                                        : REPLICA_ROOM_TOMBSTONE) != 0) {
+    if (room != 0 || (replica_carries(&m) && f->value == 0)) {
         r->no_room++;
-        return;
+        replica_from_end(r, p, channel);
+        return 1;
     }
-    if (replica_carries(&m)) {
-        uint32_t n;
-        SNIC_ASSERT(m.length <= r->o.value_max);
-        m.value = replica_value_new(&r->values, m.length);
-        if (m.value == 0) {
-            r->no_room++;
-            return;
+    m.value = f->value;
+    if (f->value != 0) {
+        replica_value_hold(&r->values, f->value);
+        replica_value_give(&r->values, f->value);
+    }
+    int result = replica_step_ddp(r, &ev);
+    if (result != 0 && f->value != 0)
+        replica_value_release(&r->values, f->value);
+    if (result == SNIC_EAGAIN && !replica_from_late(r, f)) {
+        replica_from_block(r, p, f, REPLICA_NO_ENGINE);
+        return 0;
+    }
+    r->no_room += result == SNIC_EAGAIN;
+    replica_from_end(r, p, channel);
+    return 1;
+}
+
+/* A head is whole: 1; 0: blocked; SNIC_EPROTO. */
+static int replica_from_head(struct snic_replica *r, struct replica_peer *p, uint32_t channel)
+{
+    struct replica_from *f = &p->from[channel];
+    if (f->msg.type == 0) {
+        if (replica_get_ddp(f->head, p->conn->version, r->o.value_max, &f->msg) != 0 ||
+            f->msg.src != replica_link_number(r, p) || replica_channel_of(&f->msg) != channel)
+            return SNIC_EPROTO;
+    }
+    if (!replica_carries(&f->msg) || f->value != 0 || f->skip)
+        return 1;
+    f->value = replica_value_new(&r->values, f->msg.length);
+    f->skip = f->value == 0 && replica_from_late(r, f);
+    if (f->value == 0 && !f->skip) {
+        replica_from_block(r, p, f, REPLICA_NO_VALUE);
+        return 0;
+    }
+    replica_from_free(r, f);
+    return 1;
+}
+
+/* As many of the bytes as can be taken, whole messages too: how many; SNIC_EPROTO. */
+static int64_t replica_from_take(struct snic_replica *r, struct replica_peer *p, uint32_t channel,
+                                 const unsigned char *data, size_t size)
+{
+    struct replica_from *f = &p->from[channel];
+    uint32_t head = replica_ddp_size(p->conn->version);
+    size_t at = 0;
+    for (;;) {
+        if (f->have < head) {
+            size_t n = (size_t)snic_min_u64(head - f->have, size - at);
+            memcpy(f->head + f->have, data + at, n);
+            f->have += (uint32_t)n;
+            at += n;
+            f->msg.type = 0;
+            if (f->have < head)
+                return (int64_t)at;
         }
-        memcpy(replica_value_at(&r->values, m.value, &n), value, m.length);
-        replica_value_give(&r->values, m.value);
+        int result = replica_from_head(r, p, channel);
+        if (result <= 0)
+            return result < 0 ? result : (int64_t)at;
+        uint32_t whole = replica_carries(&f->msg) ? f->msg.length : 0;
+        if (f->got < whole) {
+            uint32_t any;
+            size_t n = (size_t)snic_min_u64(whole - f->got, size - at);
+            if (f->value != 0)
+                memcpy(replica_value_at(&r->values, f->value, &any) + f->got, data + at, n);
+            f->got += (uint32_t)n;
+            at += n;
+        }
+        if (f->got < whole || !replica_from_deliver(r, p, channel))
+            return (int64_t)at;
+        if (r->state != SNIC_REPLICA_RUNNING || p->conn == NULL)
+            return (int64_t)at;
     }
-    if (replica_step_ddp(r, &ev) != 0 && replica_carries(&m))
-        replica_value_release(&r->values, m.value);
 }
 
-/* NULL: all are needed. */
-static struct replica_whole *replica_whole_find(struct snic_replica *r, uint32_t src,
-                                                const struct replica_cut *c)
+/* Bytes that cannot be taken yet. */
+static void replica_ring_put(struct snic_replica *r, struct replica_from *f,
+                             const unsigned char *data, size_t size)
 {
-    struct replica_whole *best = &r->wholes[0];
-    for (uint32_t i = 0; i < r->o.pieces_max; i++) {
-        struct replica_whole *w = &r->wholes[i];
-        if (w->used && w->src == src && w->crc == c->crc && w->total == c->total)
-            return w;
-        if (!best->used)
-            continue;
-        if (!w->used || w->touched < best->touched)
-            best = w;
+    while (size > 0) {
+        uint32_t end = (f->ring_at + f->ring_used) % r->o.window_bytes;
+        size_t n = (size_t)snic_min_u64(size, r->o.window_bytes - end);
+        SNIC_ASSERT(f->ring_used + n <= r->o.window_bytes); /* L5 */
+        memcpy(f->ring + end, data, n);
+        f->ring_used += (uint32_t)n;
+        data += n;
+        size -= n;
     }
-    uint64_t all =
-        (uint64_t)r->o.pieces_max * replica_link_count(r->o.datagram_max, r->o.value_max);
-    if (best->used && r->touched - best->touched < 4 * all)
-        return NULL;
-    r->lost_pieces += best->used;
-    best->used = 1;
-    best->src = src;
-    best->crc = c->crc;
-    best->total = c->total;
-    best->missing = (c->total + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN;
-    memset(best->have, 0, (size_t)(best->missing + 63) / 64 * 8);
-    return best;
 }
 
-static void replica_link_piece(struct snic_replica *r, uint32_t src,
-                               const struct replica_part *part)
+/* What waits in the ring is taken, as far as can be. 0; SNIC_EPROTO. */
+static int replica_ring_take(struct snic_replica *r, struct replica_peer *p, uint32_t channel)
 {
-    struct replica_cut c;
-    uint32_t max = SNIC_REPLICA__DDP + r->o.value_max;
-    if (replica_get_cut(part->data, part->size, max, &c) != 0) {
-        r->refused++;
-        return;
-    }
-    struct replica_whole *w = replica_whole_find(r, src, &c);
-    uint32_t length = part->size - SNIC_REPLICA__PIECE;
-    r->touched++;
-    if (w == NULL) {
-        r->lost_pieces++;
-        return;
-    }
-    w->touched = r->touched;
-    SNIC_ASSERT(w->total <= max && c.offset + length <= w->total);
-    memcpy(w->data + c.offset, part->data + SNIC_REPLICA__PIECE, length);
-    uint32_t end = (c.offset + length + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN;
-    for (uint32_t g = c.offset / SNIC_REPLICA__GRAIN; g < end; g++) {
-        uint64_t bit = UINT64_C(1) << g % 64;
-        w->missing -= (w->have[g / 64] & bit) == 0;
-        w->have[g / 64] |= bit;
-    }
-    SNIC_ASSERT(w->used && w->missing <= (max + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN);
-    if (w->missing != 0)
-        return;
-    w->used = 0;
-    if (snic_crc32c(0, w->data, w->total) == w->crc) /* L2 */
-        replica_link_take(r, src, w->data, w->total);
-    else
-        r->refused++;
+    struct replica_from *f = &p->from[channel];
+    int64_t n = 0;
+    do {
+        uint32_t size = (uint32_t)snic_min_u64(f->ring_used, r->o.window_bytes - f->ring_at);
+        const struct replica_conn *k = p->conn;
+        n = replica_from_take(r, p, channel, f->ring + f->ring_at, size);
+        if (n < 0 || r->state != SNIC_REPLICA_RUNNING || p->conn != k)
+            return n < 0 ? SNIC_EPROTO : 0;
+        f->ring_at = (f->ring_at + (uint32_t)n) % r->o.window_bytes;
+        f->ring_used -= (uint32_t)n;
+        f->taken += (uint64_t)n;
+    } while (n > 0 && f->ring_used > 0);
+    return 0;
 }
 
-static void replica_link_packet(struct snic_replica *r, const struct snic_net_msg *in)
+static int replica_from_bytes(struct snic_replica *r, struct replica_peer *p, uint32_t channel,
+                              const unsigned char *data, size_t size)
 {
-    uint32_t src;
-    size_t at = SNIC_REPLICA__PACKET;
+    struct replica_from *f = &p->from[channel];
+    const struct replica_conn *k = p->conn;
+    int64_t n = 0;
+    if (size > f->granted - f->arrived)
+        return SNIC_EPROTO; /* L5 */
+    f->arrived += size;
+    if (f->ring_used == 0 && f->blocked == REPLICA_FREE)
+        n = replica_from_take(r, p, channel, data, size);
+    if (n < 0)
+        return SNIC_EPROTO;
+    if (r->state != SNIC_REPLICA_RUNNING || p->conn != k)
+        return 0;
+    f->taken += (uint64_t)n;
+    replica_ring_put(r, f, data + n, size - (size_t)n);
+    return 0;
+}
+
+/* Something has happened here: channels that are blocked are tried again. */
+void replica_link_retry(struct snic_replica *r)
+{
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        struct replica_peer *p = &r->peers[n];
+        for (uint32_t c = REPLICA_CH_WRITES; c < REPLICA_CHANNELS; c++) {
+            if (r->state != SNIC_REPLICA_RUNNING || p->conn == NULL)
+                break;
+            if (p->from[c].blocked == REPLICA_FREE)
+                continue;
+            if (replica_ring_take(r, p, c) != 0)
+                snic_net_abort(p->conn->c);
+            else if (r->state == SNIC_REPLICA_RUNNING && p->conn != NULL)
+                replica_link_owe(r, p);
+        }
+    }
+    if (r->blocked != 0 && r->state == SNIC_REPLICA_RUNNING)
+        replica_link_wake(r, snic_loop_clock(r->o.loop) + REPLICA_RETRY_NS);
+}
+
+/* ---- Blocks ---- */
+
+static int replica_link_part(struct snic_replica *r, struct replica_peer *p,
+                             const struct replica_part *part)
+{
+    struct replica_credit c;
+    struct snic_ddp_msg m;
+    switch (part->kind) {
+    case REPLICA_DDP:
+        if (part->size != replica_ddp_size(p->conn->version) ||
+            replica_get_ddp(part->data, p->conn->version, r->o.value_max, &m) != 0 ||
+            m.src != replica_link_number(r, p) || replica_channel_of(&m) != REPLICA_CH_CONTROL)
+            return SNIC_EPROTO;
+        p->taken[REPLICA_CH_CONTROL]++;
+        p->received++;
+        replica_take_control(r, &m);
+        return 0;
+    case REPLICA_BYTES:
+        return replica_from_bytes(r, p, part->channel, part->data, part->size);
+    case REPLICA_CREDIT:
+        if (replica_get_credit(part->data, part->size, &c) != 0)
+            return SNIC_EPROTO;
+        return replica_link_credit(r, p, &c);
+    case REPLICA_PING:
+        p->ping |= 2;
+        r->to_pump |= (uint16_t)(1u << replica_link_number(r, p));
+        return 0;
+    case REPLICA_PONG:
+        return 0;
+    default:
+        return SNIC_EPROTO;
+    }
+}
+
+/* An opened block's body. 0; SNIC_EPROTO: the connection is of no use any more. */
+int replica_link_block(struct snic_replica *r, struct replica_peer *p, struct replica_conn *k,
+                       const unsigned char *body, uint32_t size)
+{
     struct replica_part part;
+    size_t at = 0;
     int more;
-    r->packets++;
-    if (replica_get_packet(in->data, in->size, r->o.cluster, &src) != 0 || src == r->o.node ||
-        (r->o.configured >> src & 1) == 0 || !replica_same_addr(&in->peer, &r->peers[src].addr)) {
-        r->refused++;
-        return;
+    while ((more = replica_get_part(body, size, &at, &part)) == 1) {
+        int result = replica_link_part(r, p, &part);
+        if (r->state != SNIC_REPLICA_RUNNING || p->conn != k)
+            return 0;
+        if (result != 0)
+            return result;
     }
-    while ((more = replica_get_part(in->data, in->size, &at, &part)) == 1 &&
-           r->state == SNIC_REPLICA_RUNNING) {
-        struct snic_member_msg m;
-        struct snic_member_event ev = {.type = SNIC_MEMBER_MESSAGE, .msg = &m};
-        if (part.kind == REPLICA_DDP)
-            replica_link_take(r, src, part.data, part.size);
-        else if (part.kind == REPLICA_PIECE)
-            replica_link_piece(r, src, &part);
-        else if (replica_get_member(part.data, part.size, &m) == 0 && m.src == src)
-            (void)replica_step_member(r, &ev);
-        else
-            r->refused++;
-    }
-    r->refused += more < 0;
+    if (more == 0)
+        replica_link_owe(r, p);
+    return more;
 }
 
-void replica_link_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
-                       uint32_t count)
-{
-    struct snic_replica *r = ctx;
-    (void)d;
-    for (uint32_t i = 0; i < count && r->state == SNIC_REPLICA_RUNNING; i++)
-        replica_link_packet(r, &msgs[i]);
-    replica_settle(r);
-}
+#undef REPLICA_BLOCKED_MAX
+#undef REPLICA_RETRY_NS

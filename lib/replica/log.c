@@ -145,6 +145,7 @@ int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
 {
     struct snic_wal_record rec;
+    e->at_ns = (e->flags & SNIC_WAL_BACKGROUND) != 0 ? 0 : snic_loop_clock(r->o.loop);
     if (e->kind == REPLICA_E_FLUSH) {
         e->position = snic_wal_flush(r->log.wal);
         return 0;
@@ -248,6 +249,8 @@ int replica_log_next(struct snic_replica *r, struct replica_entry *out)
     if (e.position > l->durable)
         return 0;
     l->head++;
+    if (e.at_ns != 0)
+        replica_pace_flush(r, snic_loop_clock(r->o.loop) - e.at_ns);
     *out = e;
     return 1;
 }

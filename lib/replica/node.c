@@ -157,6 +157,7 @@ void replica_forget_all(struct snic_replica *r)
     SNIC_ASSERT(result == 0);
     (void)result;
     r->due.slow_mask = 0;
+    r->pace.due = r->pace.retransmit_ns != 0;
     r->restarts = 0;
     r->engine++; /* N3 */
     if (r->o.changed != NULL) {
@@ -194,6 +195,7 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
     r->view.restart = v->restart;
     memcpy(r->view.incarnation, v->incarnation, sizeof(r->view.incarnation));
     r->due.slow = r->due.slow_mask != 0;
+    replica_link_epoch(r);
     if (a->role == SNIC_MEMBER_ROLE_FENCED) {
         if (r->part == SNIC_DDP_FENCED)
             return;
@@ -273,6 +275,13 @@ int replica_step_member(struct snic_replica *r, const struct snic_member_event *
 static int replica_report(struct snic_replica *r)
 {
     struct snic_member_event ev = {.type = SNIC_MEMBER_REPORT, .epoch = r->view.epoch};
+    if (r->pace.due) {
+        struct snic_ddp_event times = {.type = SNIC_DDP_TIMES, .ts = r->pace.retransmit_ns};
+        times.scope = r->pace.replay_ns;
+        r->pace.due = 0;
+        (void)replica_step_ddp(r, &times);
+        return 1;
+    }
     if (r->due.slow) {
         r->due.slow = 0;
         ev.kind = SNIC_MEMBER_SLOW;
@@ -330,12 +339,9 @@ void snic_replica_stop(struct snic_replica *r)
     r->notify = 1;
     r->lease_ns = 0;
     snic_loop_cancel(r->o.loop, &r->timer);
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
-        replica_link_forget(r, n);
-    r->to_flush = 0;
+    replica_link_stop(r);
     replica_client_end(r);
     replica_log_stop(r);
-    snic_net_dgram_close(r->dgram);
     replica_deliver(r);
 }
 
@@ -349,6 +355,8 @@ void replica_settle(struct snic_replica *r)
         uint64_t at =
             snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member));
         at = replica_wake_ns(r, at);
+        if (r->blocked != 0 && !r->retrying)
+            replica_link_wake(r, snic_loop_clock(r->o.loop));
         replica_link_flush(r);
         if (!r->timer.armed || r->timer.deadline_ns != at)
             snic_loop_arm(r->o.loop, &r->timer, at);

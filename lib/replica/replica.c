@@ -6,6 +6,8 @@
 #include "replica_priv.h"
 
 #define REPLICA_MS UINT64_C(1000000)
+#define REPLICA_NET_CAPS (SNIC_NET_CAP_STREAM | SNIC_NET_CAP_DGRAM)
+#define REPLICA_SENDS_MAX (1u << 20)
 #define REPLICA_WINDOW_MIN (64u << 10)
 #define REPLICA_WINDOW_MAX (64u << 20)
 
@@ -78,13 +80,10 @@ static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t
         return "addrs: NULL";
     if (o->value_max > SNIC_REPLICA_VALUE_MAX)
         return "value_max: more than SNIC_REPLICA_VALUE_MAX";
-    if (o->datagram_max < 256 || o->datagram_max > 65280)
-        return "datagram_max: not 256 to 65280";
-    if (o->sends_max > 65536 || replica_link_least(o) > o->sends_max)
-        return "sends_max: more than 65536, or fewer than the largest value or 64 messages to each "
-               "node take";
-    if (o->pieces_max > 1024)
-        return "pieces_max: more than 1024";
+    if ((o->net->caps & REPLICA_NET_CAPS) != REPLICA_NET_CAPS)
+        return "net: it needs streams and datagrams";
+    if (o->sends_max > REPLICA_SENDS_MAX)
+        return "sends_max: more than 2^20";
     if (o->values_bytes > UINT64_C(1) << 36 || o->values_bytes < o->value_max)
         return "values_bytes: more than 2^36, or less than value_max";
     if (o->appends_max > 1u << 24 || !snic_is_pow2(o->appends_max) || o->appends_max < least)
@@ -114,17 +113,18 @@ static const char *replica_options(struct snic_replica_opts *o,
     if (o->model == SNIC_DDP_SCOPE)
         replica_default(&o->scopes_max, 64);
     replica_default(&o->value_max, 65536);
-    replica_default(&o->datagram_max, 1400);
-    replica_default(&o->sends_max, 256);
-    replica_default(&o->pieces_max, 16);
     replica_default(&o->window_bytes, 1u << 20);
     uint64_t least = 2 * ((uint64_t)o->writes_max + o->scopes_max) + 256;
     replica_default(&o->appends_max, (uint32_t)snic_pow2_up(snic_max_u64(least, 4096)));
     if (o->background_ns == 0)
         o->background_ns = 100 * REPLICA_MS;
+    replica_default(&o->sends_max,
+                    (uint32_t)snic_min_u64(2 * ((uint64_t)o->writes_max + o->waits_max) + 512,
+                                           REPLICA_SENDS_MAX));
     const char *wrong = replica_own_wrong(o, least);
     if (wrong != NULL)
         return wrong;
+    o->sends_max = (uint32_t)snic_pow2_up(o->sends_max);
     o->wal.opts_size = sizeof(o->wal);
     o->wal.record_max = o->value_max;
     o->wal.window_ns = o->background_ns;
@@ -138,19 +138,13 @@ static void replica_layout(struct snic_arena *a, struct snic_replica *r)
 {
     const struct snic_replica_opts *o = &r->o;
     struct snic_member_opts m;
-    uint32_t whole = SNIC_REPLICA__DDP + o->value_max;
-    uint32_t words = (whole / SNIC_REPLICA__GRAIN + 1 + 63) / 64;
     replica_opts_engines(o, &r->ddp_opts, &m);
     r->ddp_size = snic_ddp_memsize(&r->ddp_opts);
     r->ddp_mem = snic_arena_take(a, 1, r->ddp_size, SNIC_REPLICA_ALIGN);
     void *member = snic_arena_take(a, 1, snic_member_memsize(&m), SNIC_REPLICA_ALIGN);
     void *values =
         snic_arena_take(a, 1, replica_values_memsize(o->values_bytes), SNIC_REPLICA_ALIGN);
-    r->sends = snic_arena_take(a, o->sends_max, sizeof(*r->sends), 64);
-    unsigned char *send_data = snic_arena_take(a, o->sends_max, o->datagram_max, 64);
-    r->wholes = snic_arena_take(a, o->pieces_max, sizeof(*r->wholes), 64);
-    uint64_t *have = snic_arena_take(a, o->pieces_max, words * sizeof(uint64_t), 64);
-    unsigned char *whole_data = snic_arena_take(a, o->pieces_max, whole, 64);
+    replica_link_layout(a, r);
     replica_log_layout(a, r);
     if (a->base == NULL || a->used == SIZE_MAX)
         return;
@@ -160,19 +154,6 @@ static void replica_layout(struct snic_arena *a, struct snic_replica *r)
     SNIC_ASSERT(result == 0);
     (void)result;
     replica_values_init(&r->values, values, o->values_bytes);
-    r->send_free = SNIC_REPLICA__NIL;
-    for (uint32_t i = o->sends_max; i-- > 0;) {
-        memset(&r->sends[i], 0, sizeof(r->sends[i]));
-        r->sends[i].r = r;
-        r->sends[i].data = send_data + (size_t)i * o->datagram_max;
-        r->sends[i].next = r->send_free;
-        r->send_free = i;
-    }
-    for (uint32_t i = 0; i < o->pieces_max; i++) {
-        memset(&r->wholes[i], 0, sizeof(r->wholes[i]));
-        r->wholes[i].data = whole_data + (size_t)i * whole;
-        r->wholes[i].have = have + (size_t)i * words;
-    }
 }
 
 const char *snic_replica_opts_wrong(const struct snic_replica_opts *opts)
@@ -204,21 +185,23 @@ size_t snic_replica_memsize(const struct snic_replica_opts *opts)
     return a.used == SIZE_MAX ? 0 : a.used;
 }
 
-static int replica_open(struct snic_replica *r)
+static int replica_begin(struct snic_replica *r)
 {
-    static const struct snic_net_dgram_events events = {.recv = replica_link_recv};
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        r->peers[n].open = SNIC_REPLICA__NIL;
         if ((r->o.configured >> n & 1) != 0)
             r->peers[n].addr = r->o.addrs[n];
     }
     r->o.addrs = NULL; /* copied */
-    int result = snic_net_dgram_open(r->o.net, &r->peers[r->o.node].addr, &events, r, &r->dgram);
+    r->boot = snic_loop_clock(r->o.loop) ^ (uint64_t)r->o.incarnation << 40;
+    replica_draw(r, &r->boot, sizeof(r->boot));
+    r->wire_lowest = SNIC_REPLICA__WIRE_LOWEST;
+    r->wire_highest = SNIC_REPLICA__WIRE_HIGHEST;
+    int result = replica_conn_open(r);
     if (result != 0)
         return result;
     result = replica_log_open(r);
     if (result != 0)
-        snic_net_dgram_close(r->dgram);
+        replica_link_stop(r);
     return result;
 }
 
@@ -238,9 +221,10 @@ int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
     SNIC_ASSERT(a.used != SIZE_MAX);
     snic_timer_init(&r->timer, replica_timer_fire);
     snic_timer_init(&r->deliver, replica_deliver_fire);
+    snic_timer_init(&r->link_timer, replica_conn_fire);
     snic_link_init(&r->flight);
     snic_link_init(&r->done);
-    int result = replica_open(r);
+    int result = replica_begin(r);
     if (result == 0)
         *out = r;
     return result;
@@ -251,7 +235,7 @@ int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
 void *snic_replica_fini(struct snic_replica *r)
 {
     SNIC_ASSERT(r->state == SNIC_REPLICA_STOPPED);
-    SNIC_ASSERT(r->sends_used == 0); /* the net handle was shut */
+    SNIC_ASSERT(r->sends_used == 0 && r->conns_live == 0); /* the net handle was shut */
     snic_loop_cancel(r->o.loop, &r->deliver);
     replica_log_fini(r);
     return r;
@@ -283,7 +267,9 @@ void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_st
     out->packets = r->packets;
     out->refused = r->refused;
     out->lost_sends = r->lost_sends;
-    out->lost_pieces = r->lost_pieces;
+    out->wrong_cluster = r->wrong_cluster;
+    out->wrong_version = r->wrong_version;
+    out->wrong_key = r->wrong_key;
     out->no_room = r->no_room;
     out->no_quorum = r->no_quorum;
     snic_wal_inspect(r->log.wal, &out->wal);
@@ -301,29 +287,53 @@ int snic_replica_get_peer(const struct snic_replica *r, uint32_t node,
 {
     if (node >= SNIC_DDP_NODES_MAX || node == r->o.node || (r->o.configured >> node & 1) == 0)
         return SNIC_EINVAL;
+    const struct replica_peer *p = &r->peers[node];
     memset(out, 0, sizeof(*out));
+    for (uint32_t i = 0; i < r->conn_count; i++) {
+        if (r->conns[i].peer == node && r->conns[i].state != REPLICA_CONN_ENDING)
+            out->state = SNIC_REPLICA_PEER_CONNECTING;
+    }
+    if (p->conn != NULL) {
+        out->state = SNIC_REPLICA_PEER_UP;
+        out->version = p->conn->version;
+    }
+    for (uint32_t c = 0; c < REPLICA_CHANNELS; c++) {
+        out->queued += p->to[c].wait.count;
+        out->unacknowledged += p->to[c].sent.count;
+        out->queued_bytes += p->to[c].queued;
+    }
+    out->refusal = p->refusal;
+    out->rtt_ns = p->rtt_ns;
+    out->flush_ns = snic_max_u64(p->flush_ns, p->flushing_ns);
+    out->heard_ns = p->heard_ns;
+    out->sent = p->sent;
+    out->sent_bytes = p->sent_bytes;
+    out->received = p->received;
+    out->repeats = p->repeats;
+    out->lost = p->lost;
+    out->connects = p->connects;
+    out->stalls = p->stalls;
     return 0;
 }
 
 int snic_replica_check(const struct snic_replica *r)
 {
-    uint32_t ops = 0, open = 0, free = 0;
-    if (snic_ddp_check(r->ddp) != 0 || snic_member_check(r->member) != 0 ||
-        replica_values_check(&r->values) != 0 || snic_wal_check(r->log.wal) != 0)
+    uint32_t ops = 0;
+    if (replica_link_check(r) != 0 || snic_ddp_check(r->ddp) != 0 ||
+        snic_member_check(r->member) != 0 || replica_values_check(&r->values) != 0 ||
+        snic_wal_check(r->log.wal) != 0)
         return SNIC_ECORRUPT;
     for (const struct snic_link *l = r->flight.next; l != &r->flight; l = l->next)
         ops += SNIC_CONTAINER(l, struct snic_replica_op, link)->state == REPLICA_OP_FLIGHT;
     for (const struct snic_link *l = r->done.next; l != &r->done; l = l->next)
         ops += SNIC_CONTAINER(l, struct snic_replica_op, link)->state == REPLICA_OP_DONE;
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
-        open += r->peers[n].open != SNIC_REPLICA__NIL;
-    for (uint32_t i = r->send_free; i != SNIC_REPLICA__NIL; i = r->sends[i].next)
-        free++;
-    if (ops > r->ops || free + r->sends_used != r->o.sends_max || open != 0 || r->depth != 0)
-        return SNIC_ECORRUPT; /* L1, N1 */
+    if (ops > r->ops || r->depth != 0)
+        return SNIC_ECORRUPT; /* N1 */
     return 0;
 }
 
 #undef REPLICA_MS
+#undef REPLICA_NET_CAPS
+#undef REPLICA_SENDS_MAX
 #undef REPLICA_WINDOW_MIN
 #undef REPLICA_WINDOW_MAX

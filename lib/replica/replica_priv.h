@@ -2,8 +2,9 @@
 /*
  * The node's inside: shared by the files of this module and its tests.
  *
- * wire.c bytes of messages; value.c memory for values; link.c datagrams, pieces; log.c what goes to
- * the log and comes back; node.c the two engines and the events between them; client.c operations;
+ * wire.c bytes of messages; value.c memory for values; conn.c, link.c, dgram.c connections and
+ * datagrams (README.md); log.c what goes to the log and comes back; node.c the two engines and the
+ * events between them; client.c operations;
  * replica.c memory, options, the outside.
  *
  * Invariants (numbered, cited in the code):
@@ -12,7 +13,8 @@
  *     of the data path to it are kept in `due` until then. The data path may be stepped while
  *     the membership is polled (LEASE, VIEW), never the other way round.
  * N2  A value has one reference while the data path has its handle, one per operation it is part
- *     of, one per append that the log has not copied, one per hold.
+ *     of, one per append that the log has not copied, one per message to another node whose bytes
+ *     were not copied, one while it arrives, one per hold.
  * N3  The log's reports of durability go to the engine that appended: each engine of this node has
  *     a number (`engine`), and answers to an earlier one's requests are dropped.
  * N4  A learner's first entry to the log retires everything before; so whatever FLUSH makes durable
@@ -29,44 +31,128 @@
 /* ---- wire.c ---- */
 
 #define SNIC_REPLICA__RETIRE (1u << 16) /* of a log record's flags: an owner's flag */
-#define SNIC_REPLICA__PACKET 16         /* a packet's header */
-#define SNIC_REPLICA__FRAME 4           /* a frame's */
-#define SNIC_REPLICA__DDP 72            /* a data-path message without its value */
+#define SNIC_REPLICA__WIRE_LOWEST 3     /* versions of the wire that are understood */
+#if !defined(SNIC_REPLICA__WIRE_HIGHEST)
+#define SNIC_REPLICA__WIRE_HIGHEST 3
+#endif
+#define SNIC_REPLICA__PACKET 32     /* a datagram's header */
+#define SNIC_REPLICA__DATAGRAM 1400 /* the largest one */
+#define SNIC_REPLICA__BLOCK 8       /* header of a block of a stream */
+#define SNIC_REPLICA__BODY 8192     /* the rest of a block, at most */
+#define SNIC_REPLICA__TAG 16
+#define SNIC_REPLICA__FRAME 4     /* a frame's header */
+#define SNIC_REPLICA__DDP 72      /* a data-path message without its value */
+#define SNIC_REPLICA__DDP_MOST 80 /* of any version */
 #define SNIC_REPLICA__MEMBER 136
-#define SNIC_REPLICA__PIECE 12 /* a piece's header */
-#define SNIC_REPLICA__GRAIN 64 /* pieces are cut at multiples of it */
+#define SNIC_REPLICA__HELLO 80
+#define SNIC_REPLICA__CREDIT 32
+#define SNIC_REPLICA__TIMES 32
 #define SNIC_REPLICA__RECORD 204
 #define SNIC_REPLICA__DIGESTS 64 /* of a node, to each other one, when all restart */
 
-enum replica_frame { REPLICA_DDP = 1, REPLICA_MEMBER, REPLICA_PIECE };
+enum replica_frame {
+    REPLICA_DDP = 1, /* a message without value, whole */
+    REPLICA_MEMBER,
+    REPLICA_HELLO,
+    REPLICA_CREDIT,
+    REPLICA_PING,
+    REPLICA_PONG,
+    REPLICA_BYTES, /* of a channel: messages one after the other, each with its value */
+    REPLICA_TIMES,
+    REPLICA_FRAMES
+};
 
-/* A part of a packet, as it lies there. */
+/* Messages of a channel arrive in the order in which they were sent; of different ones, not. */
+enum replica_channel {
+    REPLICA_CH_CONTROL = 0, /* no values, taken at once */
+    REPLICA_CH_WRITES,
+    REPLICA_CH_RECORDS, /* a learner's transfer */
+    REPLICA_CHANNELS
+};
+
+/* A part of a datagram or block, as it lies there. */
 struct replica_part {
     uint32_t kind; /* enum replica_frame */
+    uint32_t channel;
     uint32_t size;
     const unsigned char *data;
 };
 
-/* Of a message that was cut. */
-struct replica_cut {
-    uint32_t crc;   /* of the whole */
-    uint32_t total; /* bytes of the whole */
-    uint32_t offset;
+enum { REPLICA_SEALED = 1 << 0 }; /* of a packet, a block, a hello */
+enum { REPLICA_REPLY = 1 << 1 };  /* of a hello */
+
+/* A datagram's header. */
+struct replica_packet {
+    uint32_t version;
+    uint32_t src;
+    uint32_t dst;
+    uint32_t lowest; /* versions that the sender understands */
+    uint32_t highest;
+    uint32_t flags;
+    uint32_t session; /* SEALED: of the keys; else of the sender's process */
+    uint64_t cluster;
+    uint64_t counter; /* SEALED: the nonce */
 };
 
+/* The first frame of each side of a connection, not sealed; the same in all versions. */
+struct replica_hello {
+    uint32_t lowest;
+    uint32_t highest;
+    uint32_t src;
+    uint32_t dst;
+    uint32_t flags;
+    uint32_t model;
+    int32_t refusal; /* REPLY: SNIC_E* of replica_refusal(), 0: agreed */
+    uint32_t value_max;
+    uint64_t cluster;
+    uint64_t boot; /* of the sender's process */
+    unsigned char nonce[16];
+    unsigned char echo[16]; /* REPLY: the other's nonce */
+    unsigned char mac[16];
+};
+
+/* What the receiver of a stream permits and has taken. */
+struct replica_credit {
+    uint64_t limit[2];                /* bytes of WRITES and RECORDS, from the first on */
+    uint32_t taken[REPLICA_CHANNELS]; /* messages, likewise */
+    uint32_t stalls;                  /* how often one of them had to wait there */
+};
+
+/* The sender's clock, and what its log takes. */
+struct replica_times {
+    uint64_t stamp;
+    uint64_t echo;    /* the last stamp received from the receiver; 0: none */
+    uint64_t held_ns; /* and how long ago that was */
+    uint32_t flush_us;
+    uint32_t flushing_us; /* a flush that is under way, so far; 0: none is */
+};
+
+const char *replica_refusal(int why);
+int replica_same_host(const struct snic_net_addr *a, const struct snic_net_addr *b);
 int replica_carries(const struct snic_ddp_msg *m);
-void replica_put_packet(unsigned char *p, uint32_t size, uint32_t src, uint64_t cluster);
-int replica_get_packet(const unsigned char *p, size_t size, uint64_t cluster, uint32_t *src);
+int replica_logs(const struct snic_ddp_msg *m);
+uint32_t replica_channel_of(const struct snic_ddp_msg *m);
+void replica_put_packet(unsigned char *p, const struct replica_packet *h);
+void replica_put_packet_crc(unsigned char *p, uint32_t size);
+int replica_get_packet(const unsigned char *p, size_t size, struct replica_packet *h);
+void replica_put_block(unsigned char *p, uint32_t body, uint32_t flags);
+void replica_put_block_crc(unsigned char *p, uint32_t body);
+int replica_get_block(const unsigned char *p, uint32_t *body, uint32_t *flags);
+int replica_get_block_crc(const unsigned char *p, uint32_t body);
 int replica_get_part(const unsigned char *p, size_t size, size_t *at, struct replica_part *out);
-void replica_put_frame(unsigned char *p, uint32_t kind, uint32_t size);
-void replica_put_ddp(unsigned char *p, const struct snic_ddp_msg *m);
-int replica_get_ddp(const unsigned char *p, size_t size, uint32_t value_max, struct snic_ddp_msg *m,
-                    const unsigned char **value);
+void replica_put_frame(unsigned char *p, uint32_t kind, uint32_t channel, uint32_t size);
+void replica_put_hello(unsigned char *p, const struct replica_hello *h);
+int replica_get_hello(const unsigned char *p, size_t size, struct replica_hello *h);
+void replica_put_credit(unsigned char *p, const struct replica_credit *c);
+int replica_get_credit(const unsigned char *p, size_t size, struct replica_credit *c);
+void replica_put_times(unsigned char *p, const struct replica_times *t);
+int replica_get_times(const unsigned char *p, size_t size, struct replica_times *t);
+uint32_t replica_ddp_size(uint32_t version);
+void replica_put_ddp(unsigned char *p, uint32_t version, const struct snic_ddp_msg *m);
+int replica_get_ddp(const unsigned char *p, uint32_t version, uint32_t value_max,
+                    struct snic_ddp_msg *m);
 void replica_put_member(unsigned char *p, const struct snic_member_msg *m);
 int replica_get_member(const unsigned char *p, size_t size, struct snic_member_msg *m);
-void replica_put_cut(unsigned char *p, const struct replica_cut *c);
-int replica_get_cut(const unsigned char *p, size_t size, uint32_t whole_max,
-                    struct replica_cut *out);
 void replica_put_record(unsigned char *p, const struct snic_member_record *r);
 int replica_get_record(const unsigned char *p, size_t size, struct snic_member_record *r);
 
@@ -122,23 +208,172 @@ struct replica_send {
     uint32_t next; /* free one */
 };
 
-/* A large message that is being collected. */
-struct replica_whole {
+/* ---- Connections: conn.c, link.c, link_in.c ---- */
+
+#define SNIC_REPLICA__SENDS 8      /* datagrams of each other node */
+#define SNIC_REPLICA__BUFFER 32768 /* bytes of one of a connection's two buffers to send */
+#define SNIC_REPLICA__REPLAY 64    /* datagrams that may come behind a later one, sealed */
+#define SNIC_REPLICA__CONNS_MORE 2 /* beside two for each other node */
+
+/* Of one direction. The nonce is `count`; every 2^24th takes a new key, made of the old one. */
+struct replica_key {
+    unsigned char bytes[16];
+    uint64_t count;
+};
+
+/* A message to another node, from the engine's SEND until the node has taken it. */
+struct replica_out {
+    uint64_t value; /* a reference until its bytes are copied (N2); 0: none */
+    uint64_t queued_ns;
+    uint32_t length; /* of the value */
+    uint32_t next;   /* of its list */
+    uint32_t hashed; /* next of its bucket */
+    uint32_t bucket;
+    uint8_t channel;
+    uint8_t sent;
+    uint8_t size; /* of head */
+    uint8_t pad;
+    unsigned char head[SNIC_REPLICA__DDP_MOST];
+};
+
+struct replica_outs {
+    uint32_t first;
+    uint32_t last;
+    uint32_t count;
+};
+
+/* A channel to another node. Of the first message that waits `offset` bytes were sent. */
+struct replica_to {
+    struct replica_outs wait;
+    struct replica_outs sent; /* and not yet taken there */
+    uint64_t bytes;           /* sent */
+    uint64_t limit;           /* that may be sent */
+    uint64_t queued;          /* bytes of values that wait */
+    uint32_t offset;
+    uint32_t taken; /* messages, by the last credit */
+};
+
+enum replica_block_reason { REPLICA_FREE = 0, REPLICA_NO_VALUE, REPLICA_NO_LOG, REPLICA_NO_ENGINE };
+
+/* A channel from another node (link_in.c). */
+struct replica_from {
+    unsigned char *ring; /* bytes that cannot be taken yet */
+    uint64_t arrived;    /* bytes */
+    uint64_t taken;
+    uint64_t granted;  /* came stays at or below it */
+    uint64_t value;    /* of the message that comes in; 0: none */
+    uint64_t since_ns; /* that it is blocked */
+    uint32_t blocked;  /* enum replica_block_reason */
+    uint32_t ring_at;  /* of the first byte in the ring */
+    uint32_t ring_used;
+    uint32_t have;           /* bytes of the message's head */
+    uint32_t got;            /* bytes of its value */
+    uint32_t skip;           /* its value found no memory: it is lost */
+    struct snic_ddp_msg msg; /* once its head is here */
+    unsigned char head[SNIC_REPLICA__DDP_MOST];
+};
+
+enum replica_buffer_state { REPLICA_BUF_FREE = 0, REPLICA_BUF_READY, REPLICA_BUF_BUSY };
+struct replica_buffer {
+    struct snic_net_send_req req;
+    struct snic_iov iov;
+    struct replica_conn *conn;
     unsigned char *data;
-    uint64_t *have; /* a bit per grain */
-    uint64_t touched;
-    uint32_t crc;
-    uint32_t total;
-    uint32_t missing; /* grains */
-    uint32_t src;
     uint32_t used;
-    uint32_t pad;
+    uint32_t state; /* enum replica_buffer_state */
+};
+
+/* Keys of sealed datagrams: those of the last connection, and of the one before it. */
+struct replica_session {
+    struct replica_key out;
+    struct replica_key in;
+    uint64_t top;    /* the highest counter received */
+    uint64_t window; /* bit i: top - i was received */
+    uint32_t number;
+    uint32_t used; /* 0: none */
+};
+
+enum replica_conn_state {
+    REPLICA_CONN_NONE = 0,
+    REPLICA_CONN_OPENING, /* connect is under way */
+    REPLICA_CONN_HELLO,   /* the other's hello has not come */
+    REPLICA_CONN_PROOF,   /* the other's first block under the keys has not come */
+    REPLICA_CONN_UP,
+    REPLICA_CONN_ENDING /* `closed` has not come */
+};
+struct replica_conn {
+    struct snic_replica *r;
+    struct snic_net_conn *c;
+    struct snic_net_addr addr; /* accepted: of the other side */
+    uint64_t since_ns;         /* in this state */
+    uint64_t heard_ns;         /* last bytes received */
+    uint64_t boot;             /* of the other's process */
+    uint32_t peer;             /* SNIC_REPLICA__NIL: not known yet */
+    uint32_t state;            /* enum replica_conn_state */
+    uint32_t initiator;
+    uint32_t version;
+    uint32_t have; /* bytes of the block that comes in */
+    uint32_t turn; /* the buffer that is sent next */
+    unsigned char nonce[16];
+    unsigned char other[16];
+    struct replica_key out;
+    struct replica_key in;
+    struct replica_session session; /* of its datagrams */
+    struct replica_buffer buffer[2];
+    unsigned char *block;
 };
 
 struct replica_peer {
     struct snic_net_addr addr;
-    uint32_t open;  /* the datagram that is being filled, or none */
-    uint32_t piece; /* of a large message, which goes first: see link.c */
+    struct replica_conn *conn; /* UP, or NULL */
+    uint32_t open;             /* the datagram that is being filled, or none */
+    uint32_t lowest;           /* versions it understands, as far as is known */
+    uint32_t highest;
+    uint32_t out_free;
+    struct replica_out *outs;
+    uint32_t *buckets;
+    struct replica_to to[REPLICA_CHANNELS];
+    struct replica_from from[REPLICA_CHANNELS]; /* of CONTROL only what was taken */
+    uint32_t taken[REPLICA_CHANNELS];           /* messages */
+    struct replica_credit credit;               /* as last sent */
+    uint32_t their_stalls;
+    uint32_t pad;
+    uint64_t credit_at_ns; /* it is due then; SNIC_NEVER: nothing is owed */
+    uint32_t ping;         /* to be sent: 1 PING, 2 PONG */
+    uint32_t pinged;       /* PING is out, nothing has come since */
+    uint64_t pinged_ns;
+    struct replica_session session[2];
+    uint64_t boot;       /* of its process, by its connection */
+    uint64_t connect_ns; /* the next attempt */
+    uint64_t backoff_ns;
+    uint64_t up_ns;    /* since when its last connection was UP; 0: see backoff_ns */
+    uint64_t probe_ns; /* no probe before */
+    /* Measured. */
+    uint64_t stamp; /* its last */
+    uint64_t stamp_ns;
+    uint64_t rtt_ns;
+    uint64_t rtt_var_ns;
+    uint64_t path_ns; /* from SEND to taken */
+    uint64_t flush_ns;
+    uint64_t flushing_ns;
+    uint64_t heard_ns; /* engines' clock */
+    const char *refusal;
+    uint64_t sent;
+    uint64_t sent_bytes;
+    uint64_t received;
+    uint64_t repeats;
+    uint64_t lost;
+    uint64_t connects;
+    uint64_t stalls;
+};
+
+/* The last durations passed to the data path (SNIC_DDP_TIMES), and the log's. */
+struct replica_pace {
+    uint64_t retransmit_ns;
+    uint64_t replay_ns;
+    uint64_t flush_ns;
+    uint32_t due; /* to be passed */
+    uint32_t pad;
 };
 
 /* What is on its way to the log: to be appended, then to be durable. */
@@ -149,6 +384,7 @@ struct replica_entry {
     uint64_t scope;
     uint64_t value;    /* held until the log has copied it (N2); 0: none */
     uint64_t position; /* in the log, once it is there */
+    uint64_t at_ns;    /* when it was appended, 0: in the background */
     uint32_t kind;
     uint32_t flags;  /* SNIC_WAL_* */
     uint32_t id;     /* FLUSH */
@@ -223,21 +459,47 @@ struct snic_replica {
     uint32_t ops;
 
     struct replica_peer peers[SNIC_DDP_NODES_MAX];
-    struct replica_send *sends;
+    struct replica_send *sends; /* datagrams */
     uint32_t send_free;
     uint32_t sends_used;
     uint16_t to_flush;
-    struct replica_whole *wholes;
-    uint64_t touched;
+    uint16_t others;  /* configured ones but this node */
+    uint16_t to_pump; /* nodes that something can be sent to */
+    uint32_t send_count;
+    struct snic_net_listener *listener;
+    struct replica_conn *conns;
+    uint32_t conn_count;
+    uint32_t conns_live;
+    uint32_t blocked;  /* channels from others that wait for something here */
+    uint32_t retrying; /* their retry is what happens now */
+    struct snic_timer link_timer;
+    uint64_t link_at; /* when it is due; SNIC_NEVER */
+    uint64_t boot;    /* of this process */
+    uint64_t drawn;   /* random numbers */
+    uint32_t wire_lowest;
+    uint32_t wire_highest;
+    unsigned char gcm_has[16]; /* the key that the cipher has */
+    uint32_t gcm_any;
+    struct replica_pace pace;
 
     uint64_t events;
     uint64_t packets;
     uint64_t refused;
     uint64_t lost_sends;
-    uint64_t lost_pieces;
     uint64_t no_room;
+    uint64_t wrong_cluster;
+    uint64_t wrong_version;
+    uint64_t wrong_key;
     uint64_t no_quorum;
 };
+
+/* How long the log's oldest entry that an answer waits for is under way; 0: none is. */
+static inline uint64_t replica_log_running(const struct snic_replica *r)
+{
+    const struct replica_log *l = &r->log;
+    const struct replica_entry *e = &l->entry[l->head & (l->entries - 1)];
+    return l->head != l->mid && e->at_ns != 0 ? snic_loop_clock(r->o.loop) - e->at_ns : 0;
+}
 
 /* The node stops when the step is over. */
 static inline void replica_fail(struct snic_replica *r, int error)
@@ -246,17 +508,63 @@ static inline void replica_fail(struct snic_replica *r, int error)
         r->failure = error;
 }
 
+/* seal.c */
+void replica_draw(struct snic_replica *r, void *out, size_t size);
+int replica_mac(struct snic_replica *r, const void *in, size_t size, unsigned char out[32]);
+void replica_hello_seal(struct snic_replica *r, unsigned char *p);
+int replica_hello_right(struct snic_replica *r, const unsigned char *p);
+int replica_conn_keys(struct snic_replica *r, struct replica_conn *k, struct replica_session *s);
+int replica_key_next(struct snic_replica *r, struct replica_key *k);
+int replica_seal(struct snic_replica *r, const struct replica_key *k, const void *aad,
+                 size_t aad_size, unsigned char *body, uint32_t size);
+int replica_open(struct snic_replica *r, const struct replica_key *k, const void *aad,
+                 size_t aad_size, unsigned char *out, const unsigned char *body, uint32_t size);
+int replica_replay_fresh(const struct replica_session *s, uint64_t counter);
+void replica_replay_note(struct replica_session *s, uint64_t counter);
+
 /* link.c */
-uint32_t replica_link_least(const struct snic_replica_opts *o);
+void replica_link_layout(struct snic_arena *a, struct snic_replica *r);
 void replica_link_flush(struct snic_replica *r);
-void replica_link_forget(struct snic_replica *r, uint32_t to);
+void replica_link_pump(struct snic_replica *r, struct replica_peer *p);
+int replica_link_push(struct replica_conn *k);
+void replica_link_reset(struct snic_replica *r, struct replica_peer *p);
+void replica_link_epoch(struct snic_replica *r);
+void replica_link_stop(struct snic_replica *r);
 void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg);
+int replica_link_credit(struct snic_replica *r, struct replica_peer *p,
+                        const struct replica_credit *c);
+void replica_link_owe(struct snic_replica *r, struct replica_peer *p);
+void replica_link_wake(struct snic_replica *r, uint64_t at);
+void replica_link_heard(struct snic_replica *r, struct replica_peer *p);
+void replica_link_probe(struct snic_replica *r, struct replica_peer *p);
+void replica_link_blame(struct snic_replica *r, struct replica_peer *p, int why);
+int replica_link_check(const struct snic_replica *r);
+uint32_t replica_link_number(const struct snic_replica *r, const struct replica_peer *p);
+
+/* dgram.c */
 void replica_link_member(struct snic_replica *r, uint16_t to, const struct snic_member_msg *m);
-uint32_t replica_link_count(uint32_t datagram_max, uint32_t value_size);
+void replica_dgram_flush(struct snic_replica *r);
+void replica_dgram_forget(struct snic_replica *r, uint32_t to);
+
+/* pace.c */
+void replica_pace_rtt(struct snic_replica *r, struct replica_peer *p,
+                      const struct replica_times *t);
+void replica_pace_path(struct replica_peer *p, uint64_t ns);
+void replica_pace_flush(struct snic_replica *r, uint64_t ns);
+void replica_pace_update(struct snic_replica *r);
 
 /* link_in.c */
-void replica_link_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
-                       uint32_t count);
+int replica_link_block(struct snic_replica *r, struct replica_peer *p, struct replica_conn *k,
+                       const unsigned char *body, uint32_t size);
+void replica_link_retry(struct snic_replica *r);
+
+/* dgram_in.c */
+void replica_dgram_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
+                        uint32_t count);
+
+/* conn.c */
+int replica_conn_open(struct snic_replica *r);
+void replica_conn_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* node.c */
 uint64_t replica_clock(const struct snic_replica *r);

@@ -8,12 +8,39 @@
 #include "replica_priv.h"
 
 #define REPLICA_MAGIC 0x5244
-#define REPLICA_WIRE_VERSION 2
+#define REPLICA_DDP_MORE 8 /* of version 4, which only a test speaks */
 #define REPLICA_RECORD_VERSION 1
 
 SNIC_STATIC_ASSERT(sizeof(struct snic_ddp_msg) == 80, "the wire has every field of it");
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == SNIC_REPLICA__MEMBER, "and of this");
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == SNIC_REPLICA__RECORD - 12, "and this");
+
+/* Why a hello or datagram is refused. */
+const char *replica_refusal(int why)
+{
+    switch (why) {
+    case SNIC_EPERM:
+        return "cluster: it belongs to another cluster, or to a new one with the same addresses";
+    case SNIC_EVERSION:
+        return "version: it understands no version of the protocol that this node does";
+    case SNIC_EACCES:
+        return "key: it has another cluster key, or only one of the two has one";
+    default:
+        return "options: its address, model or value_max differs from this node's options";
+    }
+}
+
+/* Addresses of one machine, whatever the port. */
+int replica_same_host(const struct snic_net_addr *a, const struct snic_net_addr *b)
+{
+    if (a->family != b->family)
+        return 0;
+    if (a->family == SNIC_NET_SIM)
+        return a->node == b->node;
+    if (a->family == SNIC_NET_UNIX)
+        return 1; /* of a client there is none */
+    return memcmp(a->ip, b->ip, a->family == SNIC_NET_IPV4 ? 4 : 16) == 0;
+}
 
 /* Does it have a value, that is, a handle and bytes? */
 int replica_carries(const struct snic_ddp_msg *m)
@@ -22,39 +49,116 @@ int replica_carries(const struct snic_ddp_msg *m)
            (m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0;
 }
 
-/* The header of a packet of @p size bytes, whose frames are there. */
-void replica_put_packet(unsigned char *p, uint32_t size, uint32_t src, uint64_t cluster)
+/* Does its receiver append to its log? */
+int replica_logs(const struct snic_ddp_msg *m)
 {
+    return m->type == SNIC_DDP_INV || m->type == SNIC_DDP_NACK || m->type == SNIC_DDP_RECORD ||
+           m->type == SNIC_DDP_PERSIST;
+}
+
+uint32_t replica_channel_of(const struct snic_ddp_msg *m)
+{
+    if (m->type == SNIC_DDP_RECORD || m->type == SNIC_DDP_PULLED)
+        return REPLICA_CH_RECORDS;
+    return replica_logs(m) ? REPLICA_CH_WRITES : REPLICA_CH_CONTROL;
+}
+
+/* ---- Datagrams ---- */
+
+void replica_put_packet(unsigned char *p, const struct replica_packet *h)
+{
+    snic_put_le32(p, 0);
     snic_put_le16(p + 4, REPLICA_MAGIC);
-    p[6] = REPLICA_WIRE_VERSION;
-    p[7] = (unsigned char)src;
-    snic_put_le64(p + 8, cluster);
+    p[6] = (unsigned char)h->version;
+    p[7] = (unsigned char)h->src;
+    snic_put_le64(p + 8, h->cluster);
+    p[16] = (unsigned char)h->lowest;
+    p[17] = (unsigned char)h->highest;
+    p[18] = (unsigned char)h->flags;
+    p[19] = (unsigned char)h->dst;
+    snic_put_le32(p + 20, h->session);
+    snic_put_le64(p + 24, h->counter);
+}
+
+/* When all @p size bytes are as they will be sent. */
+void replica_put_packet_crc(unsigned char *p, uint32_t size)
+{
     snic_put_le32(p, snic_crc32c(0, p + 4, size - 4));
 }
 
-/* 0; SNIC_EPROTO no packet of this cluster; SNIC_EVERSION; SNIC_ECORRUPT. */
-int replica_get_packet(const unsigned char *p, size_t size, uint64_t cluster, uint32_t *src)
+/*
+ * 0; SNIC_EPROTO no packet of a replica; SNIC_ECORRUPT; SNIC_EVERSION, with the source. Of another
+ * version no more than the first 8 bytes are known to be as here.
+ */
+int replica_get_packet(const unsigned char *p, size_t size, struct replica_packet *h)
 {
-    if (size < SNIC_REPLICA__PACKET || snic_get_le16(p + 4) != REPLICA_MAGIC)
+    if (size < 8 || snic_get_le16(p + 4) != REPLICA_MAGIC)
         return SNIC_EPROTO;
-    if (p[6] != REPLICA_WIRE_VERSION)
-        return SNIC_EVERSION;
     if (snic_get_le32(p) != snic_crc32c(0, p + 4, size - 4))
         return SNIC_ECORRUPT;
-    if (p[7] >= SNIC_DDP_NODES_MAX || snic_get_le64(p + 8) != cluster)
+    memset(h, 0, sizeof(*h));
+    h->version = p[6];
+    h->src = p[7];
+    if (h->src >= SNIC_DDP_NODES_MAX)
         return SNIC_EPROTO;
-    *src = p[7];
+    if (h->version < SNIC_REPLICA__WIRE_LOWEST || h->version > SNIC_REPLICA__WIRE_HIGHEST)
+        return SNIC_EVERSION;
+    if (size < SNIC_REPLICA__PACKET)
+        return SNIC_EPROTO;
+    h->cluster = snic_get_le64(p + 8);
+    h->lowest = p[16];
+    h->highest = p[17];
+    h->flags = p[18];
+    h->dst = p[19];
+    h->session = snic_get_le32(p + 20);
+    h->counter = snic_get_le64(p + 24);
+    if (h->lowest > h->highest || (h->flags & ~(uint32_t)REPLICA_SEALED) != 0)
+        return SNIC_EPROTO;
     return 0;
 }
 
-void replica_put_frame(unsigned char *p, uint32_t kind, uint32_t size)
+/* ---- Blocks of a stream ---- */
+
+void replica_put_block(unsigned char *p, uint32_t body, uint32_t flags)
+{
+    snic_put_le16(p, (uint16_t)body);
+    p[2] = (unsigned char)flags;
+    p[3] = 0;
+    snic_put_le32(p + 4, 0);
+}
+
+void replica_put_block_crc(unsigned char *p, uint32_t body)
+{
+    snic_put_le32(p + 4, snic_crc32c(0, p + SNIC_REPLICA__BLOCK, body));
+}
+
+/* Of the header alone: 0, SNIC_EPROTO. */
+int replica_get_block(const unsigned char *p, uint32_t *body, uint32_t *flags)
+{
+    *body = snic_get_le16(p);
+    *flags = p[2];
+    if (*body < SNIC_REPLICA__FRAME || *body > SNIC_REPLICA__BODY || p[3] != 0 ||
+        (*flags & ~(uint32_t)REPLICA_SEALED) != 0)
+        return SNIC_EPROTO;
+    return 0;
+}
+
+int replica_get_block_crc(const unsigned char *p, uint32_t body)
+{
+    uint32_t crc = snic_crc32c(0, p + SNIC_REPLICA__BLOCK, body);
+    return snic_get_le32(p + 4) == crc ? 0 : SNIC_ECORRUPT;
+}
+
+/* ---- Frames ---- */
+
+void replica_put_frame(unsigned char *p, uint32_t kind, uint32_t channel, uint32_t size)
 {
     p[0] = (unsigned char)kind;
-    p[1] = 0;
+    p[1] = (unsigned char)channel;
     snic_put_le16(p + 2, (uint16_t)size);
 }
 
-/* The next part, from *at on (16: the first): 1; 0 at the end; SNIC_EPROTO. */
+/* The next part, from *at on: 1; 0 at the end; SNIC_EPROTO. */
 int replica_get_part(const unsigned char *p, size_t size, size_t *at, struct replica_part *out)
 {
     if (*at == size)
@@ -63,20 +167,113 @@ int replica_get_part(const unsigned char *p, size_t size, size_t *at, struct rep
         return SNIC_EPROTO;
     const unsigned char *f = p + *at;
     uint32_t length = snic_get_le16(f + 2);
-    if (f[0] < REPLICA_DDP || f[0] > REPLICA_PIECE || f[1] != 0 ||
-        length > size - *at - SNIC_REPLICA__FRAME)
+    int bytes = f[0] == REPLICA_BYTES;
+    if (f[0] < REPLICA_DDP || f[0] >= REPLICA_FRAMES || f[1] >= REPLICA_CHANNELS ||
+        bytes != (f[1] != 0) || length > size - *at - SNIC_REPLICA__FRAME)
         return SNIC_EPROTO;
     out->kind = f[0];
+    out->channel = f[1];
     out->size = length;
     out->data = f + SNIC_REPLICA__FRAME;
     *at += SNIC_REPLICA__FRAME + length;
     return 1;
 }
 
+void replica_put_hello(unsigned char *p, const struct replica_hello *h)
+{
+    p[0] = (unsigned char)h->lowest;
+    p[1] = (unsigned char)h->highest;
+    p[2] = (unsigned char)h->src;
+    p[3] = (unsigned char)h->dst;
+    p[4] = (unsigned char)h->flags;
+    p[5] = (unsigned char)h->model;
+    snic_put_le16(p + 6, 0);
+    snic_put_le32(p + 8, (uint32_t)h->refusal);
+    snic_put_le32(p + 12, h->value_max);
+    snic_put_le64(p + 16, h->cluster);
+    snic_put_le64(p + 24, h->boot);
+    memcpy(p + 32, h->nonce, 16);
+    memcpy(p + 48, h->echo, 16);
+    memcpy(p + 64, h->mac, 16);
+}
+
+int replica_get_hello(const unsigned char *p, size_t size, struct replica_hello *h)
+{
+    if (size != SNIC_REPLICA__HELLO)
+        return SNIC_EPROTO;
+    h->lowest = p[0];
+    h->highest = p[1];
+    h->src = p[2];
+    h->dst = p[3];
+    h->flags = p[4];
+    h->model = p[5];
+    h->refusal = (int32_t)snic_get_le32(p + 8);
+    h->value_max = snic_get_le32(p + 12);
+    h->cluster = snic_get_le64(p + 16);
+    h->boot = snic_get_le64(p + 24);
+    memcpy(h->nonce, p + 32, 16);
+    memcpy(h->echo, p + 48, 16);
+    memcpy(h->mac, p + 64, 16);
+    return h->lowest <= h->highest && h->src < SNIC_DDP_NODES_MAX && snic_get_le16(p + 6) == 0 &&
+                   (h->flags & ~(uint32_t)(REPLICA_SEALED | REPLICA_REPLY)) == 0
+               ? 0
+               : SNIC_EPROTO;
+}
+
+void replica_put_credit(unsigned char *p, const struct replica_credit *c)
+{
+    snic_put_le64(p, c->limit[0]);
+    snic_put_le64(p + 8, c->limit[1]);
+    for (uint32_t i = 0; i < REPLICA_CHANNELS; i++)
+        snic_put_le32(p + 16 + 4 * i, c->taken[i]);
+    snic_put_le32(p + 28, c->stalls);
+}
+
+int replica_get_credit(const unsigned char *p, size_t size, struct replica_credit *c)
+{
+    if (size != SNIC_REPLICA__CREDIT)
+        return SNIC_EPROTO;
+    c->limit[0] = snic_get_le64(p);
+    c->limit[1] = snic_get_le64(p + 8);
+    for (uint32_t i = 0; i < REPLICA_CHANNELS; i++)
+        c->taken[i] = snic_get_le32(p + 16 + 4 * i);
+    c->stalls = snic_get_le32(p + 28);
+    return 0;
+}
+
+void replica_put_times(unsigned char *p, const struct replica_times *t)
+{
+    snic_put_le64(p, t->stamp);
+    snic_put_le64(p + 8, t->echo);
+    snic_put_le64(p + 16, t->held_ns);
+    snic_put_le32(p + 24, t->flush_us);
+    snic_put_le32(p + 28, t->flushing_us);
+}
+
+int replica_get_times(const unsigned char *p, size_t size, struct replica_times *t)
+{
+    if (size != SNIC_REPLICA__TIMES)
+        return SNIC_EPROTO;
+    t->stamp = snic_get_le64(p);
+    t->echo = snic_get_le64(p + 8);
+    t->held_ns = snic_get_le64(p + 16);
+    t->flush_us = snic_get_le32(p + 24);
+    t->flushing_us = snic_get_le32(p + 28);
+    return 0;
+}
+
 /* ---- The data path ---- */
 
-void replica_put_ddp(unsigned char *p, const struct snic_ddp_msg *m)
+/* Bytes of a message without its value. */
+uint32_t replica_ddp_size(uint32_t version)
 {
+    return version > 3 ? SNIC_REPLICA__DDP + REPLICA_DDP_MORE : SNIC_REPLICA__DDP;
+}
+
+void replica_put_ddp(unsigned char *p, uint32_t version, const struct snic_ddp_msg *m)
+{
+    if (version > 3)
+        memset(p + SNIC_REPLICA__DDP, 0, REPLICA_DDP_MORE);
     p[0] = m->type;
     p[1] = m->flags;
     p[2] = m->src;
@@ -94,13 +291,11 @@ void replica_put_ddp(unsigned char *p, const struct snic_ddp_msg *m)
     snic_put_le64(p + 64, m->seen[1]);
 }
 
-/* The value's bytes stay where they are; the message has no handle yet. */
-int replica_get_ddp(const unsigned char *p, size_t size, uint32_t value_max, struct snic_ddp_msg *m,
-                    const unsigned char **value)
+/* Of a whole head; the message has no handle yet. 0; SNIC_EPROTO. */
+int replica_get_ddp(const unsigned char *p, uint32_t version, uint32_t value_max,
+                    struct snic_ddp_msg *m)
 {
     struct snic_ddp_msg x;
-    if (size < SNIC_REPLICA__DDP)
-        return SNIC_EPROTO;
     memset(&x, 0, sizeof(x));
     x.type = p[0];
     x.flags = p[1];
@@ -117,12 +312,12 @@ int replica_get_ddp(const unsigned char *p, size_t size, uint32_t value_max, str
     x.index = snic_get_le32(p + 52);
     x.seen[0] = snic_get_le64(p + 56);
     x.seen[1] = snic_get_le64(p + 64);
-    size_t bytes = replica_carries(&x) ? x.length : 0;
-    if (x.type < SNIC_DDP_INV || x.type > SNIC_DDP_PURGE || bytes > value_max ||
-        size != SNIC_REPLICA__DDP + bytes)
+    if (version > 3 && snic_get_le64(p + SNIC_REPLICA__DDP) != 0)
+        return SNIC_EPROTO;
+    if (x.type < SNIC_DDP_INV || x.type > SNIC_DDP_PURGE ||
+        (replica_carries(&x) && x.length > value_max))
         return SNIC_EPROTO;
     *m = x;
-    *value = p + SNIC_REPLICA__DDP;
     return 0;
 }
 
@@ -192,30 +387,6 @@ int replica_get_member(const unsigned char *p, size_t size, struct snic_member_m
     return 0;
 }
 
-/* ---- Pieces ---- */
-
-void replica_put_cut(unsigned char *p, const struct replica_cut *c)
-{
-    snic_put_le32(p, c->crc);
-    snic_put_le32(p + 4, c->total);
-    snic_put_le32(p + 8, c->offset);
-}
-
-/* Of a frame of @p size bytes, its header and the rest. */
-int replica_get_cut(const unsigned char *p, size_t size, uint32_t whole_max,
-                    struct replica_cut *out)
-{
-    if (size <= SNIC_REPLICA__PIECE)
-        return SNIC_EPROTO;
-    struct replica_cut c = {snic_get_le32(p), snic_get_le32(p + 4), snic_get_le32(p + 8)};
-    uint64_t length = size - SNIC_REPLICA__PIECE;
-    if (c.total > whole_max || c.offset % SNIC_REPLICA__GRAIN != 0 || c.offset + length > c.total ||
-        (length % SNIC_REPLICA__GRAIN != 0 && c.offset + length != c.total))
-        return SNIC_EPROTO;
-    *out = c;
-    return 0;
-}
-
 /* ---- The membership's record, in the log's meta slot ---- */
 
 void replica_put_record(unsigned char *p, const struct snic_member_record *r)
@@ -255,5 +426,5 @@ int replica_get_record(const unsigned char *p, size_t size, struct snic_member_r
 }
 
 #undef REPLICA_MAGIC
-#undef REPLICA_WIRE_VERSION
 #undef REPLICA_RECORD_VERSION
+#undef REPLICA_DDP_MORE

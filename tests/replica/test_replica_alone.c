@@ -12,9 +12,9 @@ void doors(uint16_t configured)
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed()};
     struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512, .size = 4 << 20};
     d.delay_min_ns = d.delay_max_ns = 1000;
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 1};
-    net.recv_buffers = 1;
-    net.pool_buffers = 2;
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 16};
+    net.recv_buffers = 4;
+    net.pool_buffers = 32;
     net.send_queue = 128;
     memset(&fix, 0, sizeof(fix));
     assert_int_equal(snic_world_open(&fix.world, &w), 0);

@@ -50,13 +50,25 @@ static uint64_t throw_at(uint32_t from, const unsigned char *bytes, uint32_t siz
 
 static unsigned char packet[8192];
 
+static struct replica_packet header(uint32_t src)
+{
+    return (struct replica_packet){
+        .version = 3, .src = src, .lowest = 3, .highest = 3, .cluster = 0xc1, .session = src};
+}
+
+static uint32_t wrap_as(const struct replica_packet *h, uint32_t size)
+{
+    replica_put_packet(packet, h);
+    replica_put_packet_crc(packet, size);
+    return size;
+}
+
 /* A packet of one frame, whose body is in place. */
 static uint32_t wrap(uint32_t kind, uint32_t size, uint32_t src)
 {
-    replica_put_frame(packet + SNIC_REPLICA__PACKET, kind, size);
-    size += SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
-    replica_put_packet(packet, size, src, 0xc1);
-    return size;
+    struct replica_packet h = header(src);
+    replica_put_frame(packet + SNIC_REPLICA__PACKET, kind, 0, size);
+    return wrap_as(&h, size + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME);
 }
 
 /* Node 0 of three; the test is the others. */
@@ -84,123 +96,82 @@ static void test_replica_foreign_packets_without_sense_refused(void **state)
 {
     unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
     const uint32_t head = SNIC_REPLICA__PACKET;
-    struct snic_ddp_msg m = {.type = SNIC_DDP_INV, .src = 1, .epoch = 1, .ts = 99, .length = 3};
     struct snic_member_msg mm;
+    struct replica_times t = {.stamp = 1, .held_ns = UINT64_MAX, .echo = UINT64_MAX};
     (void)state;
     start_alone_of_three();
-    replica_put_ddp(body, &m);
-    memcpy(body + SNIC_REPLICA__DDP, "abc", 3);
-    uint32_t size = wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 1);
-    assert_int_equal(throw_at(1, packet, size), 0); /* of another epoch, but a message */
-    assert_int_equal(throw_at(2, packet, size), 1); /* not node 1's address */
-    assert_int_equal(throw_at(1, packet, head), 1);
-    packet[20]++;
-    assert_int_equal(throw_at(1, packet, size), 1); /* the checksum */
-    packet[20]--;
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 0)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 5)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 16)), 1);
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 2)), 1); /* src */
-    replica_put_packet(packet, size, 1, 0xc2);
-    assert_int_equal(throw_at(1, packet, size), 1);
-    /* Frames. */
-    assert_int_equal(throw_at(1, packet, wrap(0, 4, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE + 1, 4, 1)), 1);
-    (void)wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 1);
-    replica_put_packet(packet, size - 1, 1, 0xc1); /* longer than the packet */
-    assert_int_equal(throw_at(1, packet, size - 1), 1);
-    packet[head + 1] = 1;
-    replica_put_packet(packet, size, 1, 0xc1);
-    assert_int_equal(throw_at(1, packet, size), 1);
-    replica_put_packet(packet, head + 3, 1, 0xc1);
-    assert_int_equal(throw_at(1, packet, head + 3), 1);
-    /* The data path's. */
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP - 1, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 2, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 4, 1)), 1);
-    for (uint32_t type = 0; type < 2; type++) {
-        m.type = (uint8_t)(type == 0 ? 0 : SNIC_DDP_PURGE + 1);
-        replica_put_ddp(body, &m);
-        assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP, 1)), 1);
-    }
-    /* A value as long as value_max is taken, for which there is no room in the log just now; of one
-       that is longer, or ten times as long, there is no message. */
-    m = (struct snic_ddp_msg){.type = SNIC_DDP_INV, .src = 1, .epoch = 1, .ts = 99};
-    uint64_t no_room = info().no_room;
-    for (uint32_t i = 0; i < 3; i++) {
-        m.length = i == 0 ? 4000 : i == 1 ? 4001 : 8000;
-        replica_put_ddp(body, &m);
-        fix.r->log.refusal = SNIC_ENOSPC;
-        uint64_t counted = throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + m.length, 1));
-        fix.r->log.refusal = 0;
-        assert_int_equal(counted, i > 0);
-        assert_int_equal(info().no_room, no_room + 1);
-    }
-    /* The membership's. */
     memset(&mm, 0, sizeof(mm));
     mm.type = SNIC_MEMBER_ACCEPT;
-    mm.src = 2;
+    mm.src = 1;
     replica_put_member(body, &mm);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 1)), 1);
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER + 1, 2)), 1);
+    uint32_t size = wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 1);
     uint64_t refused = info().member.refused;
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 2)), 0);
-    assert_int_equal(info().member.refused, refused + 1); /* no sense, but from node 2 */
+    assert_int_equal(throw_at(1, packet, size), 0);
+    assert_int_equal(info().member.refused, refused + 1); /* no sense, but from node 1 */
+    assert_int_equal(throw_at(2, packet, size), 1);       /* not node 1's address */
+    assert_int_equal(throw_at(1, packet, head - 1), 1);
+    packet[40]++;
+    assert_int_equal(throw_at(1, packet, size), 1); /* the checksum */
+    packet[40]--;
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 0)), 1);
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 5)), 1);
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 16)), 1);
+    assert_int_equal(throw_at(2, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 2)), 1);
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER + 1, 1)), 1);
+    /* Frames, and those of connections. */
+    assert_int_equal(throw_at(1, packet, wrap(0, 4, 1)), 1);
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_FRAMES, 4, 1)), 1);
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP, 1)), 1);
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_TIMES, SNIC_REPLICA__TIMES - 1, 1)), 1);
+    struct replica_packet h = header(1);
+    size = wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 1);
+    assert_int_equal(throw_at(1, packet, wrap_as(&h, size - 1)), 1); /* longer than the packet */
+    packet[head + 1] = 1;
+    assert_int_equal(throw_at(1, packet, wrap_as(&h, size)), 1);
+    assert_int_equal(throw_at(1, packet, wrap_as(&h, head + 3)), 1);
+    /* Times that cannot be are no round trip. */
+    replica_put_times(body, &t);
+    assert_int_equal(throw_at(1, packet, wrap(REPLICA_TIMES, SNIC_REPLICA__TIMES, 1)), 0);
+    assert_int_equal(fix.r->peers[1].rtt_ns, 0);
     finish_alone_of_three();
 }
 
-static void test_replica_foreign_pieces_without_sense_refused(void **state)
+/* What is wrong with a peer is named, and counted; a right one takes it back. */
+static void test_replica_foreign_peer_named_by_what_is_wrong(void **state)
 {
-    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
-    struct snic_ddp_msg m = {.type = SNIC_DDP_INV, .src = 2, .epoch = 1, .ts = 99, .length = 1000};
+    struct snic_replica_peer_stats p;
     (void)state;
     start_alone_of_three();
-    struct replica_cut c = {.crc = 1, .total = SNIC_REPLICA__DDP + 1000, .offset = 0};
-    replica_put_cut(body, &c);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 65, 1)), 1);
-    /* All of it, but with a wrong checksum. */
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 1072, 1)), 1);
-    /* Two messages of one checksum are distinguished by their lengths. */
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
-    c.total += 64;
-    replica_put_cut(body, &c);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
-    assert_int_equal(fix.r->wholes[0].used + fix.r->wholes[1].used, 2);
-    /* A whole message that is none of the sender's. */
-    replica_put_ddp(body + SNIC_REPLICA__PIECE, &m);
-    c.total = SNIC_REPLICA__DDP + 1000;
-    c.crc = snic_crc32c(0, body + SNIC_REPLICA__PIECE, c.total);
-    replica_put_cut(body, &c);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + c.total, 1)), 1);
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + c.total, 2)), 0);
-    finish_alone_of_three();
-}
-
-/*
- * More large messages at once than there is room for: their pieces are lost and counted. A message
- * of which nothing has come for long gives its place up, so others arrive again.
- */
-static void test_replica_foreign_pieces_of_too_many_lost(void **state)
-{
-    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
-    struct replica_cut c = {.total = SNIC_REPLICA__DDP + 1000, .offset = 0};
-    (void)state;
-    start_alone_of_three();
-    uint32_t most = fix.r->o.pieces_max;
-    for (uint32_t n = 1; n <= 20 * most; n++) {
-        c.crc = n;
-        replica_put_cut(body, &c);
-        assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
-        if (n <= most + 1)
-            assert_int_equal(fix.r->lost_pieces, n > most);
+    struct replica_packet h = header(1);
+    h.cluster = 0xc2;
+    assert_int_equal(throw_at(1, packet, wrap_as(&h, SNIC_REPLICA__PACKET)), 1);
+    assert_int_equal(info().wrong_cluster, 1);
+    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+    assert_int_equal(strncmp(p.refusal, "cluster: ", 9), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        h = header(1);
+        h.version = i == 0 ? 2 : i == 1 ? SNIC_REPLICA__WIRE_HIGHEST + 1 : 3;
+        h.lowest = i < 2 ? 3 : SNIC_REPLICA__WIRE_HIGHEST + 1;
+        h.highest = h.lowest;
+        assert_int_equal(throw_at(1, packet, wrap_as(&h, SNIC_REPLICA__PACKET)), 1);
+        assert_int_equal(info().wrong_version, i + 1);
     }
-    assert_true(fix.r->lost_pieces > most);
-    /* No place for these is left for good: the latest have them. */
-    uint32_t latest = 0;
-    for (uint32_t i = 0; i < most; i++)
-        latest += fix.r->wholes[i].used && fix.r->wholes[i].crc > most;
-    assert_int_equal(latest, most);
+    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+    assert_int_equal(strncmp(p.refusal, "version: ", 9), 0);
+    h = header(1);
+    h.flags = REPLICA_SEALED;
+    assert_int_equal(throw_at(1, packet, wrap_as(&h, SNIC_REPLICA__PACKET + 40)), 1);
+    assert_int_equal(info().wrong_key, 1);
+    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+    assert_int_equal(strncmp(p.refusal, "key: ", 5), 0);
+    h = header(1);
+    h.dst = 2;
+    assert_int_equal(throw_at(1, packet, wrap_as(&h, SNIC_REPLICA__PACKET)), 1);
+    assert_int_equal(snic_replica_get_peer(fix.r, 2, &p), 0);
+    assert_null(p.refusal);
+    assert_int_equal(snic_replica_get_peer(fix.r, 0, &p), SNIC_EINVAL);
+    assert_int_equal(snic_replica_get_peer(fix.r, 3, &p), SNIC_EINVAL);
+    assert_int_equal(snic_replica_get_peer(fix.r, 16, &p), SNIC_EINVAL);
     finish_alone_of_three();
 }
 
@@ -385,7 +356,7 @@ static void test_replica_foreign_packets_by_address(void **state)
                 in.peer.path[1] = 'b';
             else if (wrong == 3)
                 in.peer.ip[3] ^= 1;
-            replica_link_recv(fix.r, fix.r->dgram, &in, 1);
+            replica_dgram_recv(fix.r, fix.r->dgram, &in, 1);
             assert_int_equal(info().refused, refused + (wrong != 0));
         }
     }
@@ -398,8 +369,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_foreign_packets_without_sense_refused),
-        cmocka_unit_test(test_replica_foreign_pieces_without_sense_refused),
-        cmocka_unit_test(test_replica_foreign_pieces_of_too_many_lost),
+        cmocka_unit_test(test_replica_foreign_peer_named_by_what_is_wrong),
         cmocka_unit_test(test_replica_foreign_membership_no_vote),
         cmocka_unit_test(test_replica_foreign_unknown_logs_reported),
         cmocka_unit_test(test_replica_foreign_packets_by_address),

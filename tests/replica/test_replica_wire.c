@@ -56,104 +56,174 @@ static struct snic_member_msg member_example(void)
     return m;
 }
 
+static struct replica_packet packet_header(void)
+{
+    struct replica_packet h = {.version = 3, .src = 2, .dst = 1, .lowest = 3, .highest = 4};
+    h.session = 0x71727374;
+    h.cluster = UINT64_C(0x0123456789abcdef);
+    h.counter = UINT64_C(0x8182838485868788);
+    return h;
+}
+
+/* A datagram: the sender's times, and an ACCEPT. */
 static size_t packet_example(unsigned char *p)
 {
-    struct snic_ddp_msg d = ddp_example();
+    struct replica_packet h = packet_header();
+    struct replica_times t = {.stamp = 0x0102, .echo = 0x0304, .held_ns = 0x0506, .flush_us = 7};
     struct snic_member_msg m = member_example();
     unsigned char *at = p + SNIC_REPLICA__PACKET;
-    replica_put_frame(at, REPLICA_DDP, SNIC_REPLICA__DDP + 3);
-    replica_put_ddp(at + 4, &d);
-    memcpy(at + 4 + SNIC_REPLICA__DDP, "abc", 3);
-    at += 4 + SNIC_REPLICA__DDP + 3;
-    replica_put_frame(at, REPLICA_MEMBER, SNIC_REPLICA__MEMBER);
+    t.flushing_us = 8;
+    replica_put_frame(at, REPLICA_TIMES, 0, SNIC_REPLICA__TIMES);
+    replica_put_times(at + 4, &t);
+    at += 4 + SNIC_REPLICA__TIMES;
+    replica_put_frame(at, REPLICA_MEMBER, 0, SNIC_REPLICA__MEMBER);
     replica_put_member(at + 4, &m);
     at += 4 + SNIC_REPLICA__MEMBER;
-    replica_put_packet(p, (uint32_t)(at - p), 2, UINT64_C(0x0123456789abcdef));
+    replica_put_packet(p, &h);
+    replica_put_packet_crc(p, (uint32_t)(at - p));
     return (size_t)(at - p);
+}
+
+/* A block of a stream: a credit, an ACK, and an INV with the value "abc". */
+static size_t block_example(unsigned char *p)
+{
+    struct replica_credit c = {.limit = {0x0102, 0x0304}, .taken = {5, 6, 7}, .stalls = 8};
+    struct snic_ddp_msg d = ddp_example(), ack = d;
+    unsigned char *at = p + SNIC_REPLICA__BLOCK;
+    ack.type = SNIC_DDP_ACK;
+    replica_put_frame(at, REPLICA_CREDIT, 0, SNIC_REPLICA__CREDIT);
+    replica_put_credit(at + 4, &c);
+    at += 4 + SNIC_REPLICA__CREDIT;
+    replica_put_frame(at, REPLICA_DDP, 0, SNIC_REPLICA__DDP);
+    replica_put_ddp(at + 4, 3, &ack);
+    at += 4 + SNIC_REPLICA__DDP;
+    replica_put_frame(at, REPLICA_BYTES, REPLICA_CH_WRITES, SNIC_REPLICA__DDP + 3);
+    replica_put_ddp(at + 4, 3, &d);
+    memcpy(at + 4 + SNIC_REPLICA__DDP, "abc", 3);
+    at += 4 + SNIC_REPLICA__DDP + 3;
+    replica_put_block(p, (uint32_t)(at - p) - SNIC_REPLICA__BLOCK, 0);
+    replica_put_block_crc(p, (uint32_t)(at - p) - SNIC_REPLICA__BLOCK);
+    return (size_t)(at - p);
+}
+
+static struct replica_hello hello_example(void)
+{
+    struct replica_hello h = {.lowest = 3, .highest = 4, .src = 2, .dst = 1, .flags = 3};
+    h.model = SNIC_DDP_STRICT;
+    h.refusal = SNIC_EVERSION;
+    h.value_max = 65536;
+    h.cluster = UINT64_C(0x0123456789abcdef);
+    h.boot = UINT64_C(0x1112131415161718);
+    for (uint32_t i = 0; i < 16; i++) {
+        h.nonce[i] = (unsigned char)(0x20 + i);
+        h.echo[i] = (unsigned char)(0x40 + i);
+        h.mac[i] = (unsigned char)(0x60 + i);
+    }
+    return h;
 }
 
 /* lib/replica/FORMAT.md, to the last byte: nodes of other builds read it. */
 static void test_replica_wire_packet_is_as_ever(void **state)
 {
-    struct replica_cut cut = {0x01020304, 0x11121314, 0x40};
+    struct replica_hello h = hello_example();
     unsigned char p[512];
     (void)state;
     golden_bytes("replica", "packet", p, packet_example(p));
-    replica_put_cut(p, &cut);
-    golden_bytes("replica", "piece", p, SNIC_REPLICA__PIECE);
+    golden_bytes("replica", "block", p, block_example(p));
+    replica_put_hello(p, &h);
+    golden_bytes("replica", "hello", p, SNIC_REPLICA__HELLO);
 }
 
-static void test_replica_wire_round_trip(void **state)
+static void test_replica_wire_packet_round_trip(void **state)
 {
     unsigned char p[512];
     struct replica_part part;
-    struct snic_ddp_msg d, want = ddp_example();
+    struct replica_packet h, want = packet_header();
+    struct replica_times t;
     struct snic_member_msg m, want_m = member_example();
-    const unsigned char *value;
-    uint32_t src;
     size_t at = SNIC_REPLICA__PACKET;
     (void)state;
     size_t size = packet_example(p);
-    assert_int_equal(replica_get_packet(p, size, UINT64_C(0x0123456789abcdef), &src), 0);
-    assert_int_equal(src, 2);
+    assert_int_equal(replica_get_packet(p, size, &h), 0);
+    assert_memory_equal(&h, &want, sizeof(h));
     assert_int_equal(replica_get_part(p, size, &at, &part), 1);
-    assert_int_equal(replica_get_ddp(part.data, part.size, 3, &d, &value), 0);
-    assert_memory_equal(&d, &want, sizeof(d));
-    assert_memory_equal(value, "abc", 3);
-    assert_int_equal(replica_get_ddp(part.data, part.size, 2, &d, &value), SNIC_EPROTO);
+    assert_int_equal(part.kind, REPLICA_TIMES);
+    assert_int_equal(replica_get_times(part.data, part.size, &t), 0);
+    assert_true(t.stamp == 0x0102 && t.echo == 0x0304 && t.held_ns == 0x0506);
+    assert_true(t.flush_us == 7 && t.flushing_us == 8);
+    assert_int_equal(replica_get_times(part.data, part.size - 1, &t), SNIC_EPROTO);
     assert_int_equal(replica_get_part(p, size, &at, &part), 1);
     assert_int_equal(replica_get_member(part.data, part.size, &m), 0);
     assert_memory_equal(&m, &want_m, sizeof(m));
     assert_int_equal(replica_get_part(p, size, &at, &part), 0);
 }
 
-/* Each damaged byte is noticed; so are another cluster's, and an earlier and a later version's
- * packets. */
+static void test_replica_wire_block_round_trip(void **state)
+{
+    unsigned char p[512];
+    struct replica_part part;
+    struct replica_credit c;
+    struct replica_hello h, want_h = hello_example();
+    struct snic_ddp_msg d, want = ddp_example();
+    uint32_t size, flags;
+    size_t at = 0;
+    (void)state;
+    size_t whole = block_example(p);
+    assert_int_equal(replica_get_block(p, &size, &flags), 0);
+    assert_true(size == whole - SNIC_REPLICA__BLOCK && flags == 0);
+    assert_int_equal(replica_get_block_crc(p, size), 0);
+    const unsigned char *body = p + SNIC_REPLICA__BLOCK;
+    assert_int_equal(replica_get_part(body, size, &at, &part), 1);
+    assert_int_equal(replica_get_credit(part.data, part.size, &c), 0);
+    assert_true(c.limit[0] == 0x0102 && c.limit[1] == 0x0304 && c.stalls == 8);
+    assert_true(c.taken[0] == 5 && c.taken[1] == 6 && c.taken[2] == 7);
+    assert_int_equal(replica_get_credit(part.data, part.size + 1, &c), SNIC_EPROTO);
+    assert_int_equal(replica_get_part(body, size, &at, &part), 1);
+    assert_int_equal(replica_get_ddp(part.data, 3, 0, &d), 0);
+    assert_int_equal(d.type, SNIC_DDP_ACK);
+    assert_int_equal(replica_get_part(body, size, &at, &part), 1);
+    assert_int_equal(part.channel, REPLICA_CH_WRITES);
+    assert_int_equal(replica_get_ddp(part.data, 3, 3, &d), 0);
+    assert_memory_equal(&d, &want, sizeof(d));
+    assert_int_equal(replica_get_ddp(part.data, 3, 2, &d), SNIC_EPROTO);
+    assert_int_equal(replica_get_part(body, size, &at, &part), 0);
+    replica_put_hello(p, &want_h);
+    memset(&h, 0, sizeof(h));
+    assert_int_equal(replica_get_hello(p, SNIC_REPLICA__HELLO, &h), 0);
+    assert_memory_equal(&h, &want_h, sizeof(h));
+    assert_int_equal(replica_get_hello(p, SNIC_REPLICA__HELLO - 1, &h), SNIC_EPROTO);
+}
+
+/* Each damaged byte is noticed; an earlier and a later version are named, whatever else is in
+ * them, and who sent them. */
 static void test_replica_wire_damage_refused(void **state)
 {
     unsigned char p[512];
-    uint32_t src = 77;
+    struct replica_packet h;
     (void)state;
     size_t size = packet_example(p);
     for (size_t i = 0; i < size; i++) {
         p[i] ^= 0x10;
-        assert_true(replica_get_packet(p, size, UINT64_C(0x0123456789abcdef), &src) < 0);
+        assert_true(replica_get_packet(p, size, &h) < 0);
         p[i] ^= 0x10;
     }
     for (size_t i = 0; i < size; i++)
-        assert_true(replica_get_packet(p, i, UINT64_C(0x0123456789abcdef), &src) < 0);
-    assert_int_equal(replica_get_packet(p, size, 5, &src), SNIC_EPROTO);
-    const unsigned char versions[] = {1, 3};
+        assert_true(replica_get_packet(p, i, &h) < 0);
+    const unsigned char versions[] = {2, SNIC_REPLICA__WIRE_HIGHEST + 1};
     for (size_t i = 0; i < 2; i++) {
         p[6] = versions[i];
-        assert_int_equal(replica_get_packet(p, size, UINT64_C(0x0123456789abcdef), &src),
-                         SNIC_EVERSION);
+        for (uint32_t n = 8; n <= 40; n += 8) {
+            replica_put_packet_crc(p, n);
+            assert_int_equal(replica_get_packet(p, n, &h), SNIC_EVERSION);
+            assert_int_equal(h.src, 2);
+        }
     }
-    assert_int_equal(src, 77);
-}
-
-/* A piece lies within its whole, at a multiple of 64. */
-static void test_replica_wire_piece_bounds(void **state)
-{
-    static const struct {
-        struct replica_cut c;
-        uint32_t length;
-        int ok;
-    } cases[] = {{{1, 200, 0}, 128, 1},  {{1, 200, 128}, 72, 1},
-                 {{1, 200, 128}, 64, 1}, {{1, 200, 128}, 65, 0},
-                 {{1, 200, 64}, 64, 1},  {{1, 200, 63}, 64, 0},
-                 {{1, 200, 192}, 9, 0},  {{1, 1001, 0}, 64, 0},
-                 {{1, 200, 0}, 0, 0},    {{1, 200, UINT32_MAX - 63}, 64, 0},
-                 {{1, 0, 0}, 64, 0}};
-    unsigned char p[512];
-    (void)state;
-    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
-        struct replica_cut c;
-        replica_put_cut(p, &cases[i].c);
-        int r = replica_get_cut(p, SNIC_REPLICA__PIECE + cases[i].length, 1000, &c);
-        assert_int_equal(r, cases[i].ok ? 0 : SNIC_EPROTO);
-        if (r == 0)
-            assert_memory_equal(&c, &cases[i].c, sizeof(c));
+    size = block_example(p);
+    for (size_t i = 4; i < size; i++) {
+        p[i] ^= 0x10;
+        assert_int_equal(replica_get_block_crc(p, (uint32_t)size - SNIC_REPLICA__BLOCK),
+                         SNIC_ECORRUPT);
+        p[i] ^= 0x10;
     }
 }
 
@@ -304,9 +374,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_wire_packet_is_as_ever),
-        cmocka_unit_test(test_replica_wire_round_trip),
+        cmocka_unit_test(test_replica_wire_packet_round_trip),
+        cmocka_unit_test(test_replica_wire_block_round_trip),
         cmocka_unit_test(test_replica_wire_damage_refused),
-        cmocka_unit_test(test_replica_wire_piece_bounds),
         cmocka_unit_test(test_replica_wire_record_round_trip),
         cmocka_unit_test(test_replica_value_random_model),
         cmocka_unit_test(test_replica_value_many_references),

@@ -354,9 +354,8 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->reads_max = 64;
     o->scopes_max = c->o.model == SNIC_DDP_SCOPE || c->o.mix ? 16 : 0;
     o->value_max = c->o.value_max;
-    o->datagram_max = c->o.datagram_max;
-    o->sends_max = 128;
-    o->pieces_max = 8;
+    o->sends_max = 1024;
+    o->window_bytes = 64 << 10;
     o->appends_max = 1024;
     o->values_bytes =
         (uint64_t)(c->o.keys_max + 64 + 32 * (c->o.nodes + 2)) * snic_pow2_up(c->o.value_max + 127);
@@ -381,9 +380,9 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
 {
     struct cluster_node *n = &c->node[node];
     struct snic_replica_opts o;
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 1};
-    net.recv_buffers = 1;
-    net.pool_buffers = 2;
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 32};
+    net.recv_buffers = 8;
+    net.pool_buffers = 128;
     net.send_queue = c->o.send_queue;
     if (n->up)
         return;
@@ -518,7 +517,6 @@ struct cluster *cluster_new(const struct cluster_opts *opts)
     c->o.segment_bytes = c->o.segment_bytes != 0 ? c->o.segment_bytes : 16384;
     c->o.segments = c->o.segments != 0 ? c->o.segments : 14;
     c->o.value_max = c->o.value_max != 0 ? c->o.value_max : 400;
-    c->o.datagram_max = c->o.datagram_max != 0 ? c->o.datagram_max : 1400;
     c->o.background_ns = c->o.background_ns != 0 ? c->o.background_ns : 20 * CLUSTER_MS;
     c->o.flush_ns_max = c->o.flush_ns_max != 0 ? c->o.flush_ns_max : CLUSTER_MS / 2;
     c->o.writes_max = c->o.writes_max != 0 ? c->o.writes_max : 32;

@@ -29,7 +29,6 @@ struct cluster_opts {
     uint32_t keys_max;
     uint32_t writes_max;
     uint32_t value_max;
-    uint32_t datagram_max;
     uint32_t segment_bytes; /* of the log */
     uint32_t segments;
     uint32_t checks; /* every so many happenings the nodes are checked; 0: never */

@@ -34,8 +34,7 @@ static void store_replica_options(struct store_cluster *c, struct store_cluster_
     o->waits_max = 256;
     o->reads_max = 64;
     o->scopes_max = c->o.model == SNIC_DDP_SCOPE ? 16 : 0;
-    o->sends_max = 256;
-    o->pieces_max = 8;
+    o->sends_max = 1024;
     o->appends_max = 1024;
     o->values_bytes = (uint64_t)(c->o.keys_max + 512) * 16384;
     o->background_ns = 20 * (uint64_t)STORE_MS;

@@ -306,7 +306,6 @@ static void swarm_choose(struct swarm *s, struct cluster_opts *o)
 {
     static const uint64_t delays[] = {20000, 200000, 2000000, 20000000};
     static const uint32_t losses[] = {0, 0, 10000, 50000, 200000};
-    static const uint32_t datagrams[] = {256, 600, 1400, 8192};
     memset(o, 0, sizeof(*o));
     o->seed = s->o.seed;
     o->nodes = 3 + (uint32_t)swarm_below(s, 3);
@@ -321,7 +320,6 @@ static void swarm_choose(struct swarm *s, struct cluster_opts *o)
         o->ddp_flags |= SNIC_DDP_VALC_AFTER_PERSIST;
     o->keys = 2 + (uint32_t)swarm_below(s, CLUSTER_KEYS - 1);
     o->keys_max = 16;
-    o->datagram_max = datagrams[swarm_below(s, SNIC_COUNTOF(datagrams))];
     o->segment_bytes = swarm_below(s, 4) == 0 ? 65536 : 16384;
     o->value_max = o->segment_bytes == 65536 ? 2000 : 400;
     o->flush_ns_max = 20000 + swarm_below(s, 4 * CLUSTER_MS);

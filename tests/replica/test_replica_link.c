@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Connections of a node whose peer is the test: what it refuses, what it permits, what it keeps.
+ * The peer is node 1, which connects to node 0.
+ */
+#include "test_replica_alone.h"
+
+#include "solar_cipher.h"
+#include "support.h"
+
+#include <string.h>
+
+/* ---- The peer ---- */
+
+enum { SEEN = 1 << 20 };
+
+static struct {
+    struct snic_net_conn *c;
+    int closed;
+    unsigned char seen[SEEN]; /* bytes of the node */
+    uint32_t size;
+    struct replica_conn k; /* for its keys */
+    struct replica_credit credit;
+    uint32_t frames[REPLICA_FRAMES];
+    struct replica_hello hello; /* the node's */
+    int reads;
+} peer;
+
+static void on_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    (void)ctx;
+    (void)c;
+    if (peer.size + b->size <= SEEN) {
+        memcpy(peer.seen + peer.size, b->data, b->size);
+        peer.size += b->size;
+    }
+    snic_net_put(fix.net[1], b);
+}
+
+static void on_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)ctx;
+    (void)c;
+    (void)reason;
+    peer.closed = 1;
+    peer.c = NULL;
+}
+
+static const struct snic_net_stream_events peer_events = {.recv = on_recv, .closed = on_closed};
+
+static void peer_connect(void)
+{
+    memset(&peer, 0, sizeof(peer));
+    assert_int_equal(snic_net_connect(fix.net[1], &fix.addrs[0], &peer_events, NULL, &peer.c), 0);
+    run(MS);
+}
+
+static void peer_sent(struct snic_net_send_req *r)
+{
+    (void)r;
+}
+
+static void peer_send(const unsigned char *bytes, uint32_t size)
+{
+    static struct snic_net_send_req req[64];
+    static struct snic_iov iov[64];
+    static unsigned char copy[64][SNIC_REPLICA__BLOCK + SNIC_REPLICA__BODY];
+    static uint32_t turn;
+    uint32_t i = turn++ % 64;
+    if (peer.c == NULL)
+        return;
+    memset(&req[i], 0, sizeof(req[i]));
+    memcpy(copy[i], bytes, size);
+    iov[i] = (struct snic_iov){.base = copy[i], .size = size};
+    req[i].done = peer_sent;
+    req[i].iov = &iov[i];
+    req[i].iov_count = 1;
+    req[i].region = SNIC_NO_REGION;
+    assert_int_equal(snic_net_send(peer.c, &req[i]), 1);
+}
+
+/* ---- Blocks ---- */
+
+static unsigned char block[SNIC_REPLICA__BLOCK + SNIC_REPLICA__BODY];
+static uint32_t used;
+
+static void block_new(void)
+{
+    used = 0;
+}
+
+static unsigned char *block_frame(uint32_t kind, uint32_t channel, uint32_t size)
+{
+    unsigned char *at = block + SNIC_REPLICA__BLOCK + used;
+    replica_put_frame(at, kind, channel, size);
+    used += SNIC_REPLICA__FRAME + size;
+    return at + SNIC_REPLICA__FRAME;
+}
+
+static uint32_t block_end(void)
+{
+    replica_put_block(block, used, 0);
+    replica_put_block_crc(block, used);
+    return SNIC_REPLICA__BLOCK + used;
+}
+
+static void block_send(void)
+{
+    peer_send(block, block_end());
+}
+
+static struct replica_hello hello(void)
+{
+    struct replica_hello h = {.lowest = 3, .highest = 3, .src = 1, .dst = 0};
+    h.model = SNIC_DDP_SYNCH;
+    h.value_max = fix.o.value_max;
+    h.cluster = 0xc1;
+    h.boot = 77;
+    memset(h.nonce, 5, 16);
+    return h;
+}
+
+static void hello_send(const struct replica_hello *h)
+{
+    block_new();
+    replica_put_hello(block_frame(REPLICA_HELLO, 0, SNIC_REPLICA__HELLO), h);
+    block_send();
+    run(MS);
+}
+
+/* What the node sent, not sealed. */
+static void peer_read(void)
+{
+    uint32_t at = 0, size, flags;
+    memset(peer.frames, 0, sizeof(peer.frames));
+    while (peer.size - at >= SNIC_REPLICA__BLOCK) {
+        struct replica_part part;
+        size_t in = 0;
+        assert_int_equal(replica_get_block(peer.seen + at, &size, &flags), 0);
+        if (peer.size - at < SNIC_REPLICA__BLOCK + size)
+            break;
+        assert_int_equal(replica_get_block_crc(peer.seen + at, size), 0);
+        while (replica_get_part(peer.seen + at + SNIC_REPLICA__BLOCK, size, &in, &part) == 1) {
+            peer.frames[part.kind]++;
+            if (part.kind == REPLICA_CREDIT)
+                assert_int_equal(replica_get_credit(part.data, part.size, &peer.credit), 0);
+            if (part.kind == REPLICA_HELLO)
+                assert_int_equal(replica_get_hello(part.data, part.size, &peer.hello), 0);
+        }
+        assert_int_equal(in, size);
+        at += SNIC_REPLICA__BLOCK + size;
+    }
+    memmove(peer.seen, peer.seen + at, peer.size - at);
+    peer.size -= at;
+}
+
+/* A connection that the node has agreed on. */
+static void peer_up(void)
+{
+    struct replica_hello h = hello();
+    peer_connect();
+    hello_send(&h);
+    peer_read();
+    assert_int_equal(peer.frames[REPLICA_HELLO], 1);
+    assert_int_equal(peer.hello.refusal, 0);
+    assert_memory_equal(peer.hello.echo, h.nonce, 16);
+    assert_null(fix.r->peers[1].conn); /* nothing has proved it */
+    block_new();
+    (void)block_frame(REPLICA_PING, 0, 0);
+    block_send();
+    run(5 * (uint64_t)MS);
+    assert_non_null(fix.r->peers[1].conn);
+    peer_read();
+    assert_int_equal(peer.frames[REPLICA_PONG], 1);
+    assert_int_equal(peer.frames[REPLICA_CREDIT], 1);
+    assert_int_equal(peer.credit.limit[0], fix.o.window_bytes);
+}
+
+static void peer_gone(void)
+{
+    if (peer.c != NULL)
+        snic_net_abort(peer.c);
+    run(10 * (uint64_t)MS);
+    assert_null(fix.r->peers[1].conn);
+    assert_int_equal(fix.r->conns_live, 0);
+}
+
+static void begin_link(void)
+{
+    doors(3);
+    fix.o.window_bytes = 65536;
+    fix.o.sends_max = 64;
+    start();
+    run(10 * (uint64_t)MS);
+}
+
+static void end_link(void)
+{
+    assert_int_equal(info().state, SNIC_REPLICA_RUNNING);
+    assert_int_equal(info().values, 0);
+    stop();
+    finish();
+}
+
+static struct snic_ddp_msg inv(uint32_t length)
+{
+    return (struct snic_ddp_msg){
+        .type = SNIC_DDP_INV, .src = 1, .epoch = 1, .ts = 99, .length = length};
+}
+
+/* ---- Hellos ---- */
+
+/* What is wrong is counted, named on both sides, and nothing stays. */
+static void test_replica_link_hello_refused_by_name(void **state)
+{
+    static const struct {
+        int result;
+        const char *name;
+    } want[] = {{SNIC_EPERM, "cluster: "},    {SNIC_EVERSION, "version: "},
+                {SNIC_EVERSION, "version: "}, {SNIC_EACCES, "key: "},
+                {SNIC_EINVAL, "options: "},   {SNIC_EINVAL, "options: "}};
+    struct snic_replica_peer_stats p;
+    (void)state;
+    begin_link();
+    for (uint32_t i = 0; i < SNIC_COUNTOF(want); i++) {
+        struct replica_hello h = hello();
+        h.cluster += i == 0;
+        h.lowest = h.highest = i == 1 ? 2 : i == 2 ? SNIC_REPLICA__WIRE_HIGHEST + 1 : 3;
+        h.flags = i == 3 ? REPLICA_SEALED : 0;
+        h.model += i == 4;
+        h.value_max += i == 5;
+        peer_connect();
+        hello_send(&h);
+        peer_read();
+        assert_int_equal(peer.hello.refusal, want[i].result);
+        assert_int_equal(peer.hello.flags, REPLICA_REPLY);
+        assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+        assert_int_equal(strncmp(p.refusal, want[i].name, strlen(want[i].name)), 0);
+        peer_gone();
+    }
+    assert_int_equal(info().wrong_cluster, 1);
+    assert_int_equal(info().wrong_version, 2);
+    assert_int_equal(info().wrong_key, 1);
+    peer_up();
+    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+    assert_null(p.refusal);
+    assert_int_equal(p.state, SNIC_REPLICA_PEER_UP);
+    assert_int_equal(p.version, 3);
+    peer_gone();
+    end_link();
+}
+
+/* Hellos that no node sends end the connection without a word. */
+static void test_replica_link_hello_without_sense_refused(void **state)
+{
+    (void)state;
+    begin_link();
+    for (uint32_t i = 0; i < 9; i++) {
+        struct replica_hello h = hello();
+        uint64_t refused = info().refused;
+        h.src = i == 0 ? 0 : i == 1 ? 2 : i == 2 ? 16 : 1;
+        h.dst = i == 3;
+        h.flags = i == 4 ? REPLICA_REPLY : i == 5 ? 4 : 0;
+        h.lowest = i == 6 ? 4 : 3;
+        peer_connect();
+        block_new();
+        replica_put_hello(block_frame(REPLICA_HELLO, 0, SNIC_REPLICA__HELLO), &h);
+        if (i == 7)
+            (void)block_frame(REPLICA_PING, 0, 0);
+        if (i == 8)
+            block[SNIC_REPLICA__BLOCK] = REPLICA_PING;
+        block_send();
+        run(10 * (uint64_t)MS);
+        if (peer.closed == 0 || peer.size != 0)
+            fail_msg("hello %u", i);
+        assert_int_equal(info().refused, refused + 1);
+        peer_gone();
+    }
+    /* One that is silent is not waited for. */
+    peer_connect();
+    run(3000 * (uint64_t)MS);
+    assert_int_equal(peer.closed, 1);
+    end_link();
+}
+
+/* ---- What a peer may not send ---- */
+
+enum bad {
+    BAD_CRC = 0,
+    BAD_SIZE_SMALL,
+    BAD_SIZE_LARGE,
+    BAD_FLAG,
+    BAD_RESERVED,
+    BAD_FRAME,
+    BAD_FRAME_SIZE,
+    BAD_HELLO,
+    BAD_MEMBER,
+    BAD_SOURCE,
+    BAD_TYPE,
+    BAD_CHANNEL,
+    BAD_INV_AS_CONTROL,
+    BAD_ACK_IN_CHANNEL,
+    BAD_DDP_SIZE,
+    BAD_VALUE_SIZE,
+    BAD_VALUE_SOURCE,
+    BAD_CREDIT_SIZE,
+    BAD_CREDIT_TAKEN,
+    BADS
+};
+
+static void bad_frames(uint32_t i)
+{
+    struct snic_ddp_msg m = inv(0), ack = {.type = SNIC_DDP_ACK, .src = 1, .ts = 99};
+    struct replica_credit c = {.taken = {1}};
+    unsigned char *at;
+    switch (i) {
+    case BAD_HELLO:
+    case BAD_MEMBER:
+        (void)block_frame(i == BAD_HELLO ? REPLICA_HELLO : REPLICA_MEMBER, 0, 80);
+        break;
+    case BAD_SOURCE:
+    case BAD_TYPE:
+    case BAD_INV_AS_CONTROL:
+        ack.src = i == BAD_SOURCE ? 0 : 1;
+        ack.type = i == BAD_TYPE ? 0 : SNIC_DDP_ACK;
+        replica_put_ddp(block_frame(REPLICA_DDP, 0, SNIC_REPLICA__DDP), 3,
+                        i == BAD_INV_AS_CONTROL ? &m : &ack);
+        break;
+    case BAD_DDP_SIZE:
+        (void)block_frame(REPLICA_DDP, 0, SNIC_REPLICA__DDP + 1);
+        break;
+    case BAD_CHANNEL:
+        (void)block_frame(REPLICA_BYTES, 0, 10);
+        break;
+    case BAD_ACK_IN_CHANNEL:
+    case BAD_VALUE_SIZE:
+    case BAD_VALUE_SOURCE:
+        m.length = i == BAD_VALUE_SIZE ? fix.o.value_max + 1 : 3;
+        m.src = i == BAD_VALUE_SOURCE ? 0 : 1;
+        at = block_frame(REPLICA_BYTES, REPLICA_CH_WRITES, SNIC_REPLICA__DDP + 3);
+        replica_put_ddp(at, 3, i == BAD_ACK_IN_CHANNEL ? &ack : &m);
+        break;
+    case BAD_CREDIT_SIZE:
+    case BAD_CREDIT_TAKEN:
+        at = block_frame(REPLICA_CREDIT, 0, SNIC_REPLICA__CREDIT + (i == BAD_CREDIT_SIZE));
+        replica_put_credit(at, &c);
+        break;
+    default:
+        (void)block_frame(REPLICA_PING, 0, 0);
+        break;
+    }
+}
+
+/* Each ends the connection, and the next one is as good as the first. */
+static void test_replica_link_wrong_blocks_end_connection(void **state)
+{
+    (void)state;
+    begin_link();
+    for (uint32_t i = 0; i < BADS; i++) {
+        uint64_t refused = info().refused;
+        peer_up();
+        block_new();
+        memset(block, 0, sizeof(block));
+        bad_frames(i);
+        block[SNIC_REPLICA__BLOCK] = i == BAD_FRAME ? REPLICA_FRAMES : block[SNIC_REPLICA__BLOCK];
+        if (i == BAD_FRAME_SIZE)
+            block[SNIC_REPLICA__BLOCK + 2]++;
+        uint32_t size = block_end();
+        block[SNIC_REPLICA__BLOCK + 3] ^= i == BAD_CRC ? 0x80 : 0;
+        if (i == BAD_SIZE_SMALL || i == BAD_SIZE_LARGE)
+            snic_put_le16(block, i == BAD_SIZE_SMALL ? 3 : SNIC_REPLICA__BODY + 1);
+        block[2] = i == BAD_FLAG ? 1 : 0;
+        block[3] = i == BAD_RESERVED;
+        peer_send(block, size);
+        run(10 * (uint64_t)MS);
+        if (!peer.closed || info().refused != refused + 1)
+            fail_msg("block %u: closed %d", i, peer.closed);
+        peer_gone();
+    }
+    end_link();
+}
+
+/* ---- Windows ---- */
+
+/* A value that comes in parts, cut anywhere, and messages in between. */
+static void test_replica_link_value_in_parts(void **state)
+{
+    unsigned char bytes[SNIC_REPLICA__DDP + 4000];
+    struct snic_ddp_msg m = inv(4000), ack = {.type = SNIC_DDP_ACK, .src = 1, .ts = 99};
+    (void)state;
+    begin_link();
+    memset(bytes, 7, sizeof(bytes));
+    replica_put_ddp(bytes, 3, &m);
+    for (uint32_t step = 1; step < 5000; step = step * 3 + 1) {
+        peer_up();
+        uint64_t received = fix.r->peers[1].received;
+        uint32_t parts = 0;
+        for (uint32_t at = 0; at < sizeof(bytes); at += step) {
+            uint32_t n = (uint32_t)snic_min_u64(step, sizeof(bytes) - at);
+            block_new();
+            memcpy(block_frame(REPLICA_BYTES, REPLICA_CH_WRITES, n), bytes + at, n);
+            replica_put_ddp(block_frame(REPLICA_DDP, 0, SNIC_REPLICA__DDP), 3, &ack);
+            block_send();
+            parts++;
+            if (parts % 32 == 0)
+                run(MS);
+        }
+        run(10 * (uint64_t)MS);
+        assert_int_equal(peer.closed, 0);
+        assert_int_equal(fix.r->peers[1].received, received + parts + 1);
+        peer_read();
+        assert_int_equal(peer.credit.taken[REPLICA_CH_WRITES], 1);
+        assert_int_equal(peer.credit.taken[REPLICA_CH_CONTROL], parts);
+        peer_gone();
+    }
+    end_link();
+}
+
+/*
+ * No memory for a value: it waits, others' messages do not, and no more is permitted than the ring
+ * holds. When there is memory it is taken; after 200 ms without it counts as lost.
+ */
+static void test_replica_link_no_memory_waits(void **state)
+{
+    struct snic_ddp_msg m = inv(4000), ack = {.type = SNIC_DDP_ACK, .src = 1, .ts = 99};
+    uint64_t held[256];
+    (void)state;
+    begin_link();
+    for (uint32_t late = 0; late < 2; late++) {
+        uint32_t holds = 0, sent = 0;
+        peer_up();
+        while ((held[holds] = replica_value_new(&fix.r->values, 4000)) != 0)
+            holds++;
+        uint64_t no_room = info().no_room;
+        for (; sent + SNIC_REPLICA__DDP + 4000 <= fix.o.window_bytes;
+             sent += SNIC_REPLICA__DDP + 4000) {
+            block_new();
+            unsigned char *at =
+                block_frame(REPLICA_BYTES, REPLICA_CH_WRITES, SNIC_REPLICA__DDP + 4000);
+            memset(at, 1, SNIC_REPLICA__DDP + 4000);
+            replica_put_ddp(at, 3, &m);
+            block_send();
+            run(MS);
+        }
+        block_new();
+        replica_put_ddp(block_frame(REPLICA_DDP, 0, SNIC_REPLICA__DDP), 3, &ack);
+        block_send();
+        run(10 * (uint64_t)MS);
+        peer_read();
+        assert_int_equal(peer.closed, 0);
+        assert_int_equal(peer.credit.taken[REPLICA_CH_WRITES], 0);
+        assert_int_equal(peer.credit.taken[REPLICA_CH_CONTROL], 1);
+        assert_int_equal(peer.credit.limit[0], fix.o.window_bytes + SNIC_REPLICA__DDP);
+        assert_int_equal(info().no_room, no_room);
+        if (late)
+            run(5000 * (uint64_t)MS);
+        while (holds > 0)
+            replica_value_drop(&fix.r->values, held[--holds]);
+        run(10 * (uint64_t)MS);
+        peer_read();
+        assert_int_equal(peer.credit.taken[REPLICA_CH_WRITES], sent / (SNIC_REPLICA__DDP + 4000));
+        assert_int_equal(info().no_room > no_room, late);
+        peer_gone();
+    }
+    /* More than was permitted. */
+    uint32_t holds = 0;
+    peer_up();
+    for (uint32_t at = 0; at <= fix.o.window_bytes && !peer.closed; at += 8000) {
+        block_new();
+        unsigned char *bytes = block_frame(REPLICA_BYTES, REPLICA_CH_WRITES, 8000);
+        memset(bytes, 0, 8000);
+        if (at == 0) {
+            while ((held[holds] = replica_value_new(&fix.r->values, 4000)) != 0)
+                holds++;
+            replica_put_ddp(bytes, 3, &m);
+        }
+        block_send();
+        run(MS);
+    }
+    run(10 * (uint64_t)MS);
+    assert_int_equal(peer.closed, 1);
+    assert_null(fix.r->peers[1].conn);
+    while (holds > 0)
+        replica_value_drop(&fix.r->values, held[--holds]);
+    end_link();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_link_hello_refused_by_name),
+        cmocka_unit_test(test_replica_link_hello_without_sense_refused),
+        cmocka_unit_test(test_replica_link_wrong_blocks_end_connection),
+        cmocka_unit_test(test_replica_link_value_in_parts),
+        cmocka_unit_test(test_replica_link_no_memory_waits),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
