@@ -4,11 +4,12 @@
 
 ddp_faults.py --lossfs P --forwarder P --judge P [--server P] [--kind ddp|redis] [--nodes N]
               [--seconds S] [--seed N] [--schedule FILE] [--only EPISODE,...] [--out FOLDER]
-              [--expect-wrong] [--lie] [--state FOLDER --minutes N]
+              [--expect-wrong] [--lie] [--state FOLDER --minutes N] [--more=OPTIONS]
 
 --schedule replays the faults of a file that an earlier run has printed and kept. --expect-wrong:
 the run passes when the judge finds the history wrong (for example with --lie: disks do not flush).
---state: disks and progress are kept there, and a run that was interrupted is resumed.
+--state: disks and progress are kept there, and a run that was interrupted is resumed. --more: of
+the server's command line.
 """
 import argparse
 import json
@@ -34,7 +35,7 @@ BAD_HISTORY = "the history is wrong"
 
 def options():
     p = argparse.ArgumentParser()
-    for name in ("lossfs", "forwarder", "judge", "server", "schedule", "only", "out", "state"):
+    for name in ("lossfs", "forwarder", "judge", "server", "schedule", "only", "out", "state", "more"):
         p.add_argument("--" + name)
     p.add_argument("--kind", default="ddp")
     p.add_argument("--nodes", type=int, default=3)
@@ -243,6 +244,7 @@ def main():
     folder = ddpbox.work_folder()
     network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, o.seed)
     kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
+    kind.more = (o.more or "").split()
     if o.state:
         os.makedirs(o.state, exist_ok=True)
         good = night(o, kind, network, folder, os.path.abspath(o.state))

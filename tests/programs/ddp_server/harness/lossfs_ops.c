@@ -227,6 +227,17 @@ static int lossfs_flush(struct lossfs_node *n, int is_folder)
     return r;
 }
 
+/* A flush of a file, which may fail. */
+static int lossfs_synchronize(struct lossfs_node *n)
+{
+    int r = lossfs_fault_enter(&lossfs.faults, LOSSFS_FSYNC);
+    if (r == 0)
+        return lossfs_flush(n, 0);
+    if (n->loaded && !lossfs.faults.off)
+        lossfs_file_fail_flush(&n->file);
+    return r;
+}
+
 static void lossfs_op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
                             off_t offset, struct fuse_file_info *fi)
 {
@@ -239,10 +250,8 @@ static void lossfs_op_write(fuse_req_t req, fuse_ino_t ino, const char *data, si
         at = n->file.size;
     r = r != 0 ? r : lossfs_room(n, at + size);
     r = r != 0 ? r : lossfs_file_write(&n->file, data, size, at, (fi->flags & O_DIRECT) != 0);
-    if (r == 0 && (fi->flags & O_DSYNC) != 0) {
-        r = lossfs_fault_enter(&lossfs.faults, LOSSFS_FSYNC);
-        r = r != 0 ? r : lossfs_flush(n, 0);
-    }
+    if (r == 0 && (fi->flags & O_DSYNC) != 0)
+        r = lossfs_synchronize(n);
     lossfs_unlock();
     (void)(r == 0 ? fuse_reply_write(req, size) : fuse_reply_err(req, r));
 }
@@ -252,11 +261,8 @@ static void lossfs_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct
     struct lossfs_node *n = lossfs_node(ino);
     (void)datasync;
     (void)fi;
-    int r = lossfs_begin(LOSSFS_FSYNC);
-    if (r == 0)
-        r = lossfs_flush(n, 0);
-    else if (n->loaded && !lossfs.faults.off)
-        lossfs_file_fail_flush(&n->file);
+    lossfs_lock();
+    int r = lossfs_synchronize(n);
     lossfs_unlock();
     (void)fuse_reply_err(req, r);
 }

@@ -159,6 +159,18 @@ def test_failed_flush_leaves_ghosts(disk):
     check(content(path)[:4] == b"old!" and content(path)[100:101] == b"x", "at the end")
 
 
+def test_failed_synchronous_write(disk):
+    path = disk.path + "/dsync"
+    with File(path, os.O_RDWR | os.O_CREAT | os.O_DSYNC) as fd:
+        os.pwrite(fd, b"old!" * 1024, 0)
+        disk("fail fsync EIO once")
+        refused(errno.EIO, os.pwrite, fd, b"new!" * 1024, 0)
+        os.fsync(fd)
+    check(content(path)[:4] == b"new!", "a buffered read returns the ghost")
+    lose(disk)
+    check(content(path)[:4] == b"old!", "the disk does not have it")
+
+
 def test_rewritten_ghost_is_whole(disk):
     path = disk.path + "/m7b"
     with File(path) as fd:

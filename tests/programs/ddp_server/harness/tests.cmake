@@ -52,6 +52,8 @@ ddp_harness_test(ddp_faults_three "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
 ddp_harness_test(ddp_faults_five "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5 --seconds 25)
 ddp_harness_test(ddp_faults_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
   --schedule ${_dh}/ddp_lie.schedule --lie --expect-wrong)
+ddp_harness_test(ddp_faults_m7 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
+  --schedule ${_dh}/ddp_m7.schedule --more=--buffered)
 ddp_harness_test(ddp_faults_night nightly ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
   --state ${CMAKE_BINARY_DIR}/ddp_faults_night --minutes 120)
 set_tests_properties(ddp_faults_night PROPERTIES TIMEOUT 10800)
