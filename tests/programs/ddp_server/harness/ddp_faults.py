@@ -35,7 +35,8 @@ BAD_HISTORY = "the history is wrong"
 
 def options():
     p = argparse.ArgumentParser()
-    for name in ("lossfs", "forwarder", "judge", "server", "schedule", "only", "out", "state", "more"):
+    for name in ("lossfs", "forwarder", "judge", "server", "schedule", "only", "out", "state",
+                 "more"):
         p.add_argument("--" + name)
     p.add_argument("--kind", default="ddp")
     p.add_argument("--nodes", type=int, default=3)
