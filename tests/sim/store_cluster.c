@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "store_cluster.h"
 
+#include "support.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,8 +111,9 @@ void store_cluster_up(struct store_cluster *c, uint32_t node, int found)
     store_options_of(c, &r, &o);
     size_t size = snic_store_memsize(&o);
     if (n->size < size) {
-        free(n->mem);
-        n->mem = aligned_alloc(SNIC_STORE_ALIGN, snic_align_up(size, SNIC_STORE_ALIGN));
+        if (n->mem != NULL)
+            support_guard_free(n->mem);
+        n->mem = support_guard_alloc(size, SNIC_STORE_ALIGN);
         n->size = size;
     }
     n->run++;
@@ -213,7 +216,8 @@ void store_cluster_free(struct store_cluster *c)
     for (uint32_t i = 0; i < c->o.nodes; i++) {
         store_close(&c->node[i]);
         snic_disk_close(c->node[i].disk);
-        free(c->node[i].mem);
+        if (c->node[i].mem != NULL)
+            support_guard_free(c->node[i].mem);
     }
     snic_loop_cancel(c->clock, &c->tick);
     snic_loop_close(c->clock);
