@@ -265,6 +265,9 @@ struct snic_replica_op {
      * submit: SNIC_ENOQUORUM; fewer when it is answered: SNIC_EUNKNOWN. 0: min_full of the node. */
     uint16_t copies_min;
     uint32_t copies; /**< out: of a write or SYNC, the FULL members that it was answered for      */
+    const void *front; /**< PUT, CAS: bytes of the value before data, copied by submit; or NULL   */
+    uint32_t front_size;
+    uint32_t pad2; /**< 0                                                                         */
 };
 
 /* ---- Calls ---- */

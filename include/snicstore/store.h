@@ -132,7 +132,7 @@ struct snic_store;
 /** Clients that a value's list can be configured to have. */
 #define SNIC_STORE_SESSIONS_MAX 64
 /** The largest value that can be configured. */
-#define SNIC_STORE_VALUE_MAX (SNIC_REPLICA_VALUE_MAX - SNIC_STORE_OVERHEAD)
+#define SNIC_STORE_VALUE_MAX (8u << 20)
 /** Bytes that the store adds to a value at most: head, key, list. */
 #define SNIC_STORE_OVERHEAD (64 + SNIC_STORE_KEY_MAX + 40 * SNIC_STORE_SESSIONS_MAX)
 
@@ -239,7 +239,7 @@ struct snic_store_op {
     uint32_t copies_min; /**< FULL copies below which a write is refused; 0: min_full           */
     uint32_t copies;     /**< out: FULL copies that the answer stands for                       */
     uint64_t version;    /**< IF_VERSION; out: of what was read or written, 0: nothing          */
-    uint64_t scope;      /**< model SCOPE: of snic_store_scope                                  */
+    uint64_t scope;      /**< durability SCOPE: of snic_store_scope                             */
     uint64_t ttl_ns;     /**< PUT, EXPIRE; out: what is left of the TTL of what was read, as
                               this node knows it, 0: none     */
     uint64_t client;     /**< session; 0: none                                                  */
@@ -302,6 +302,10 @@ SNIC_API struct snic_replica *snic_store_replica(struct snic_store *s) SNIC_NONN
 /**
  * Begins an operation, which is borrowed until its `done` is called, from the loop, never inside a
  * call; after an error it is not. `done` may submit. [owner]
+ *
+ * `durability` is that of ddp.h. An answer of a write that wrote nothing (a condition failed,
+ * MODIFY declined, a session's operation was executed before) is a read of ALL, unless MEMORY was
+ * named or is the model's.
  *
  * Results in `done`: 0; SNIC_ENOENT no such key; SNIC_ECANCELED the condition does not hold;
  * SNIC_EEXIST another key has the same hash; SNIC_EUNKNOWN a write that may or may not happen

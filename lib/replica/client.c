@@ -4,10 +4,16 @@
  */
 #include "replica_priv.h"
 
+/* A CAS without a value deletes. */
+static int replica_op_deletes(const struct snic_replica_op *op)
+{
+    return op->data == NULL && op->front == NULL;
+}
+
 static enum replica_room replica_op_room(const struct snic_replica_op *op)
 {
     int records =
-        op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && op->data != NULL);
+        op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && !replica_op_deletes(op));
     return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
 }
 
@@ -17,6 +23,29 @@ static uint16_t replica_floor(const struct snic_replica *r)
     struct snic_member_status st;
     snic_member_get_status(r->member, &st);
     return (uint16_t)st.min_full;
+}
+
+/* The operation's value, copied. */
+static int replica_op_value(struct snic_replica *r, const struct snic_replica_op *op,
+                            struct snic_ddp_event *ev)
+{
+    uint64_t size = (uint64_t)op->front_size + op->size;
+    uint32_t n;
+    if ((op->data == NULL && op->size != 0) || (op->front == NULL && op->front_size != 0))
+        return SNIC_EINVAL;
+    if (size > r->o.value_max)
+        return SNIC_EMSGSIZE;
+    ev->value = replica_value_new(&r->values, (uint32_t)size);
+    if (ev->value == 0)
+        return SNIC_EAGAIN;
+    unsigned char *p = replica_value_at(&r->values, ev->value, &n);
+    if (op->front_size != 0)
+        memcpy(p, op->front, op->front_size);
+    if (op->size != 0)
+        memcpy(p + op->front_size, op->data, op->size);
+    ev->length = (uint32_t)size;
+    replica_value_give(&r->values, ev->value);
+    return 0;
 }
 
 static int replica_op_event(struct snic_replica *r, const struct snic_replica_op *op,
@@ -47,7 +76,7 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     case SNIC_REPLICA_CAS:
         ev->type = SNIC_DDP_CAS;
         ev->ts = op->ts;
-        if (op->data == NULL) {
+        if (replica_op_deletes(op)) {
             ev->flags = SNIC_DDP_MSG_TOMBSTONE;
             return 0;
         }
@@ -58,19 +87,7 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     default:
         return SNIC_EINVAL;
     }
-    if (op->data == NULL && op->size != 0)
-        return SNIC_EINVAL;
-    if (op->size > r->o.value_max)
-        return SNIC_EMSGSIZE;
-    uint32_t n;
-    ev->value = replica_value_new(&r->values, op->size);
-    if (ev->value == 0)
-        return SNIC_EAGAIN;
-    if (op->size != 0)
-        memcpy(replica_value_at(&r->values, ev->value, &n), op->data, op->size);
-    ev->length = op->size;
-    replica_value_give(&r->values, ev->value);
-    return 0;
+    return replica_op_value(r, op, ev);
 }
 
 /*

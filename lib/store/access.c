@@ -88,24 +88,19 @@ uint32_t store_list_copy(struct snic_store *s, const struct store_envelope *old,
     return n;
 }
 
-/*
- * The bytes of a record of @p op's key. The value (e->data, e->size) is copied before them unless
- * it is there already.
- */
-const unsigned char *store_build(struct snic_store *s, const struct snic_store_op *op,
-                                 const struct store_envelope *e, uint32_t *size)
+/* The value of the replica's operation: a record of @p op's key with the list in s->p.list. */
+void store_build(struct snic_store_op *op, const struct store_envelope *e)
 {
+    struct snic_store *s = op->store;
     struct store_envelope full = *e;
     full.key = op->key;
     full.key_size = op->key_size;
     full.list = s->p.list;
-    uint32_t front = store_envelope_front(&full);
-    unsigned char *at = s->p.buffer + SNIC_STORE__FRONT;
-    if (e->size != 0 && e->data != at)
-        memmove(at, e->data, e->size);
-    store_envelope_put(at - front, &full);
-    *size = front + e->size;
-    return at - front;
+    store_envelope_put(s->p.buffer, &full);
+    op->op.front = s->p.buffer;
+    op->op.front_size = store_envelope_front(&full);
+    op->op.data = e->data;
+    op->op.size = e->size;
 }
 
 /* ---- Answers ---- */

@@ -180,14 +180,18 @@ static void change_read_done(struct snic_replica_op *r)
         change_decide(op, r, r->result == 0);
 }
 
-static void change_read(struct snic_store_op *op)
+/* What is written needs the newest version; an answer without a write is a read: change_waits. */
+static int change_submit_read(struct snic_store_op *op)
 {
     store_replica_op(op, SNIC_REPLICA_GET, change_read_done);
-    uint32_t model = op->store->model;
-    if (op->durably && model != SNIC_DDP_SYNCH && model != SNIC_DDP_RENF) /* as it is there */
-        op->op.durability = SNIC_DDP_DURABILITY_ALL;
+    op->op.durability = op->durably ? SNIC_DDP_DURABILITY_ALL : SNIC_DDP_DURABILITY_MEMORY;
     op->state = STORE_OP_READING;
-    int result = snic_replica_submit(op->store->replica, &op->op);
+    return snic_replica_submit(op->store->replica, &op->op);
+}
+
+static void change_read(struct snic_store_op *op)
+{
+    int result = change_submit_read(op);
     if (result == SNIC_EAGAIN)
         change_pause(op);
     else if (result != 0)
@@ -200,7 +204,7 @@ static void change_swap(struct snic_store_op *op, const struct store_envelope *e
     store_replica_op(op, SNIC_REPLICA_CAS, change_written);
     op->op.ts = version;
     if (e != NULL)
-        op->op.data = store_build(op->store, op, e, &op->op.size);
+        store_build(op, e);
     op->state = STORE_OP_WRITING;
     int result = snic_replica_submit(op->store->replica, &op->op);
     if (result == SNIC_EAGAIN)
@@ -211,19 +215,22 @@ static void change_swap(struct snic_store_op *op, const struct store_envelope *e
 
 /* ---- Sessions ---- */
 
-/* Its answer means that it is durable at all members: then so must a repeated one. */
-static int change_durable(const struct snic_store_op *op)
+/*
+ * An answer without a write (executed before, or it declined) stands for what was read: where the
+ * write's own answer would have meant that it is durable, or will be with its scope, that has to
+ * be. 1: it is read again so.
+ */
+static int change_waits(struct snic_store_op *op)
 {
     uint32_t model = op->store->model;
-    switch (op->durability) {
-    case SNIC_DDP_DURABILITY_DEFAULT:
-        return model == SNIC_DDP_SYNCH || model == SNIC_DDP_STRICT;
-    case SNIC_DDP_DURABILITY_HERE:
-    case SNIC_DDP_DURABILITY_ALL:
-        return 1;
-    default:
+    uint32_t named = op->durability;
+    if (named == SNIC_DDP_DURABILITY_DEFAULT)
+        named = model == SNIC_DDP_EVENT ? SNIC_DDP_DURABILITY_MEMORY : SNIC_DDP_DURABILITY_ALL;
+    if (op->durably || named == SNIC_DDP_DURABILITY_MEMORY)
         return 0;
-    }
+    op->durably = 1;
+    change_read(op);
+    return 1;
 }
 
 /* It was executed with the result @p have. */
@@ -231,11 +238,8 @@ static void change_repeated(struct snic_store_op *op, const struct store_session
                             uint64_t version)
 {
     struct store_envelope none;
-    if (change_durable(op) && !op->durably) {
-        op->durably = 1;
-        change_read(op);
+    if (change_waits(op))
         return;
-    }
     memset(&none, 0, sizeof(none));
     store_show(op, 0, &none, 0, 0);
     op->version = have->ts != 0 ? have->ts : version;
@@ -420,6 +424,8 @@ static void change_decide(struct snic_store_op *op, const struct snic_replica_op
         return;
     store_show(op, live, &old, version, 0); /* what is left of the TTL */
     int want = change_want(op, &old, live, version, &e);
+    if ((want < 0 || want == SNIC_STORE_CHANGE_NONE) && change_waits(op))
+        return;
     if (want < 0 || want == SNIC_STORE_CHANGE_NONE) {
         store_show(op, live, &old, version, r->value);
         op->answer = op->pending_answer;
@@ -465,9 +471,7 @@ int store_change_begin(struct snic_store_op *op)
         s->changing++;
         return 0;
     }
-    store_replica_op(op, SNIC_REPLICA_GET, change_read_done);
-    op->state = STORE_OP_READING;
-    int result = snic_replica_submit(s->replica, &op->op);
+    int result = change_submit_read(op);
     if (result != 0) {
         op->state = STORE_OP_FREE;
         return result;

@@ -153,6 +153,8 @@ static int expire_begin(struct snic_store *s, uint32_t n)
     x->op.condition = SNIC_STORE_IF_VERSION;
     x->op.version = s->p.nodes[n].ts;
     x->op.expiry = 1;
+    if (s->model == SNIC_DDP_SCOPE)
+        x->op.durability = SNIC_DDP_DURABILITY_MEMORY; /* of no scope */
     x->op.store = s;
     x->op.begun_ns = store_now(s);
     store_name(s, x->key, size, &x->op.hash);

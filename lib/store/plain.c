@@ -76,7 +76,7 @@ static int plain_write(struct snic_store_op *op)
     }
     store_replica_op(op, kind, plain_done);
     if (kind == SNIC_REPLICA_PUT)
-        op->op.data = store_build(s, op, &e, &op->op.size);
+        store_build(op, &e);
     op->state = STORE_OP_PLAIN;
     result = snic_replica_submit(s->replica, &op->op);
     if (result != 0)

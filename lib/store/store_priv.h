@@ -32,6 +32,7 @@
 #define SNIC_STORE__FRONT                                                                          \
     (SNIC_STORE__HEAD + SNIC_STORE_KEY_MAX + SNIC_STORE_SESSIONS_MAX * SNIC_STORE__SESSION)
 SNIC_STATIC_ASSERT(SNIC_STORE__FRONT <= SNIC_STORE_OVERHEAD, "what the header promises");
+SNIC_STATIC_ASSERT(SNIC_STORE_VALUE_MAX <= SNIC_REPLICA_VALUE_MAX - SNIC_STORE_OVERHEAD, "fits");
 
 /* A record, decoded: pointers into its bytes. */
 struct store_envelope {
@@ -123,7 +124,7 @@ struct store_expiry {
 /* Pieces of the caller's memory. */
 struct store_parts {
     void *replica;
-    unsigned char *buffer; /* of the record that is built: the value is at SNIC_STORE__FRONT */
+    unsigned char *buffer; /* a record's front, and the new value of MODIFY at SNIC_STORE__FRONT */
     unsigned char *list;   /* of its sessions */
     struct snic_store_op **active; /* read-modify-writes by name, chained */
     uint32_t active_mask;
@@ -195,8 +196,7 @@ void store_finish_later(struct snic_store_op *op, int result);
 void store_deliver_fire(struct snic_timer *t, uint64_t now_ns);
 void store_show(struct snic_store_op *op, int present, const struct store_envelope *e,
                 uint64_t version, uint64_t value);
-const unsigned char *store_build(struct snic_store *s, const struct snic_store_op *op,
-                                 const struct store_envelope *e, uint32_t *size);
+void store_build(struct snic_store_op *op, const struct store_envelope *e);
 uint32_t store_list_copy(struct snic_store *s, const struct store_envelope *old, uint64_t version,
                          const struct store_session *own, uint64_t *removed);
 void store_replica_op(struct snic_store_op *op, uint32_t kind, snic_replica_done_fn done);

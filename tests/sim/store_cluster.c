@@ -135,6 +135,8 @@ static void store_stop(struct store_cluster_node *n, enum store_death how)
     snic_store_stop(n->s);
     if (how == STORE_POWER)
         snic_disk_power_cut(n->disk, snic_rng_next(&n->c->rng));
+    if (how == STORE_DARK)
+        snic_disk_power_cut(n->disk, SNIC_FAULT_KEEP_NONE);
 }
 
 void store_cluster_down(struct store_cluster *c, uint32_t node, enum store_death how)

@@ -76,7 +76,8 @@ void store_cluster_options(struct store_cluster *c, uint32_t node, struct snic_r
                            struct snic_store_opts *o);
 /* found: a cluster that never was. */
 void store_cluster_up(struct store_cluster *c, uint32_t node, int found);
-enum store_death { STORE_CRASH = 0, STORE_POWER };
+/* Its process dies, or its power goes: then of what is not flushed a part is there, or nothing. */
+enum store_death { STORE_CRASH = 0, STORE_POWER, STORE_DARK };
 void store_cluster_down(struct store_cluster *c, uint32_t node, enum store_death how);
 void store_cluster_down_all(struct store_cluster *c, enum store_death how);
 void store_cluster_pause(struct store_cluster *c, uint32_t node, int paused);

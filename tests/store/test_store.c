@@ -262,6 +262,39 @@ static void test_store_session_repeated_executes_once(void **state)
     done(c);
 }
 
+/* A repeated operation of ALL is answered when the write that it finds is durable, not when it is
+ * readable: what was answered survives the loss of all power. */
+static void test_store_session_repeated_is_durable(void **state)
+{
+    struct store_cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_STRICT};
+    struct store_act *acts = test_calloc(2, sizeof(*acts));
+    (void)state;
+    o.flush_ns_max = 50 * (uint64_t)STORE_MS;
+    for (uint32_t i = 0; i < 8; i++, o.seed++) {
+        struct store_cluster *c = store_cluster_new(&o);
+        struct snic_store_entry e;
+        for (uint32_t n = 0; n < 3; n++)
+            store_cluster_up(c, n, 1);
+        assert_true(store_cluster_settle(c));
+        prepare_increment(&acts[0], 7, 1);
+        assert_int_equal(store_begin(c, 0, &acts[0]), 0);
+        for (uint32_t t = 0; snic_store_look(c->node[1].s, "count", 5, &e) != 0; t++) {
+            assert_true(t < 10000);
+            store_cluster_run(c, STORE_MS / 10);
+        }
+        prepare_increment(&acts[1], 7, 1);
+        assert_int_equal(store_act(c, 1, &acts[1]), 0);
+        assert_int_equal(acts[1].op.out, SNIC_STORE_REPEATED);
+        store_cluster_down_all(c, STORE_DARK);
+        for (uint32_t n = 0; n < 3; n++)
+            store_cluster_up(c, n, 0);
+        assert_true(store_cluster_settle(c));
+        assert_int_equal(store_get(c, 2, "count", 5), 0);
+        done(c);
+    }
+    test_free(acts);
+}
+
 /* A deletion with a condition keeps the list as well, and it has a list entry of its own. */
 static void test_store_session_deletion_keeps_the_list(void **state)
 {
@@ -357,6 +390,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_conditions_decide),
         cmocka_unit_test(test_store_modify_concurrent_increments_all_count),
         cmocka_unit_test(test_store_session_repeated_executes_once),
+        cmocka_unit_test(test_store_session_repeated_is_durable),
         cmocka_unit_test(test_store_session_deletion_keeps_the_list),
         cmocka_unit_test(test_store_session_beyond_bound_unknown),
         cmocka_unit_test(test_store_changes_bounded),

@@ -380,6 +380,43 @@ static void test_store_ttl_after_restart_begins_anew(void **state)
     done(c);
 }
 
+/* In each model a TTL ends; in SCOPE its deletion is of no scope, and none is left open. */
+static void test_store_ttl_in_each_model(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_STRICT; model <= SNIC_DDP_SCOPE; model++) {
+        struct store_cluster_opts o = {.seed = support_seed(), .model = model, .checks = 1};
+        struct store_cluster *c = fresh(&o);
+        struct store_act *a = &c->got;
+        struct snic_replica_stats stats;
+        for (uint32_t i = 0; i < 20; i++) {
+            memset(&a->op, 0, sizeof(a->op));
+            a->op.kind = SNIC_STORE_PUT;
+            a->op.key = "k";
+            a->op.key_size = 1;
+            a->op.data = "x";
+            a->op.size = 1;
+            a->op.ttl_ns = SECOND / 10;
+            a->op.client = i % 2;
+            a->op.sequence = i + 1;
+            a->op.scope = model == SNIC_DDP_SCOPE ? snic_store_scope(c->node[0].s) : 0;
+            uint64_t scope = a->op.scope;
+            assert_int_equal(store_act(c, 0, a), 0);
+            if (scope != 0) {
+                memset(&a->op, 0, sizeof(a->op));
+                a->op.kind = SNIC_STORE_SYNC;
+                a->op.scope = scope;
+                assert_int_equal(store_act(c, 0, a), 0);
+            }
+            store_cluster_run(c, SECOND / 5);
+            assert_int_equal(get(c, 2, "k"), SNIC_ENOENT);
+        }
+        snic_replica_get_stats(snic_store_replica(c->node[0].s), &stats);
+        assert_int_equal(stats.ddp.scopes, 0);
+        done(c);
+    }
+}
+
 /* Many end at once: all are deleted, a bounded number at a time. */
 static void test_store_ttl_many_end_at_once(void **state)
 {
@@ -542,6 +579,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_ttl_kept_by_changes),
         cmocka_unit_test(test_store_ttl_of_a_dead_coordinator),
         cmocka_unit_test(test_store_ttl_after_restart_begins_anew),
+        cmocka_unit_test(test_store_ttl_in_each_model),
         cmocka_unit_test(test_store_ttl_many_end_at_once),
         cmocka_unit_test(test_store_watch_sees_each_change),
         cmocka_unit_test(test_store_watch_slow_one_overflows),
