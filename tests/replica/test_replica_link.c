@@ -3,156 +3,11 @@
  * Connections of a node whose peer is the test: what it refuses, what it permits, what it keeps.
  * The peer is node 1, which connects to node 0.
  */
-#include "test_replica_alone.h"
+#include "test_replica_peer.h"
 
-#include "solar_cipher.h"
 #include "support.h"
 
 #include <string.h>
-
-/* ---- The peer ---- */
-
-enum { SEEN = 1 << 20 };
-
-static struct {
-    struct snic_net_conn *c;
-    int closed;
-    unsigned char seen[SEEN]; /* bytes of the node */
-    uint32_t size;
-    struct replica_conn k; /* for its keys */
-    struct replica_credit credit;
-    uint32_t frames[REPLICA_FRAMES];
-    struct replica_hello hello; /* the node's */
-    int reads;
-} peer;
-
-static void on_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
-{
-    (void)ctx;
-    (void)c;
-    if (peer.size + b->size <= SEEN) {
-        memcpy(peer.seen + peer.size, b->data, b->size);
-        peer.size += b->size;
-    }
-    snic_net_put(fix.net[1], b);
-}
-
-static void on_closed(void *ctx, struct snic_net_conn *c, int reason)
-{
-    (void)ctx;
-    (void)c;
-    (void)reason;
-    peer.closed = 1;
-    peer.c = NULL;
-}
-
-static const struct snic_net_stream_events peer_events = {.recv = on_recv, .closed = on_closed};
-
-static void peer_connect(void)
-{
-    memset(&peer, 0, sizeof(peer));
-    assert_int_equal(snic_net_connect(fix.net[1], &fix.addrs[0], &peer_events, NULL, &peer.c), 0);
-    run(MS);
-}
-
-static void peer_sent(struct snic_net_send_req *r)
-{
-    (void)r;
-}
-
-static void peer_send(const unsigned char *bytes, uint32_t size)
-{
-    static struct snic_net_send_req req[64];
-    static struct snic_iov iov[64];
-    static unsigned char copy[64][SNIC_REPLICA__BLOCK + SNIC_REPLICA__BODY];
-    static uint32_t turn;
-    uint32_t i = turn++ % 64;
-    if (peer.c == NULL)
-        return;
-    memset(&req[i], 0, sizeof(req[i]));
-    memcpy(copy[i], bytes, size);
-    iov[i] = (struct snic_iov){.base = copy[i], .size = size};
-    req[i].done = peer_sent;
-    req[i].iov = &iov[i];
-    req[i].iov_count = 1;
-    req[i].region = SNIC_NO_REGION;
-    assert_int_equal(snic_net_send(peer.c, &req[i]), 1);
-}
-
-/* ---- Blocks ---- */
-
-static unsigned char block[SNIC_REPLICA__BLOCK + SNIC_REPLICA__BODY];
-static uint32_t used;
-
-static void block_new(void)
-{
-    used = 0;
-}
-
-static unsigned char *block_frame(uint32_t kind, uint32_t channel, uint32_t size)
-{
-    unsigned char *at = block + SNIC_REPLICA__BLOCK + used;
-    replica_put_frame(at, kind, channel, size);
-    used += SNIC_REPLICA__FRAME + size;
-    return at + SNIC_REPLICA__FRAME;
-}
-
-static uint32_t block_end(void)
-{
-    replica_put_block(block, used, 0);
-    replica_put_block_crc(block, used);
-    return SNIC_REPLICA__BLOCK + used;
-}
-
-static void block_send(void)
-{
-    peer_send(block, block_end());
-}
-
-static struct replica_hello hello(void)
-{
-    struct replica_hello h = {.lowest = 3, .highest = 3, .src = 1, .dst = 0};
-    h.model = SNIC_DDP_SYNCH;
-    h.value_max = fix.o.value_max;
-    h.cluster = 0xc1;
-    h.boot = 77;
-    memset(h.nonce, 5, 16);
-    return h;
-}
-
-static void hello_send(const struct replica_hello *h)
-{
-    block_new();
-    replica_put_hello(block_frame(REPLICA_HELLO, 0, SNIC_REPLICA__HELLO), h);
-    block_send();
-    run(MS);
-}
-
-/* What the node sent, not sealed. */
-static void peer_read(void)
-{
-    uint32_t at = 0, size, flags;
-    memset(peer.frames, 0, sizeof(peer.frames));
-    while (peer.size - at >= SNIC_REPLICA__BLOCK) {
-        struct replica_part part;
-        size_t in = 0;
-        assert_int_equal(replica_get_block(peer.seen + at, &size, &flags), 0);
-        if (peer.size - at < SNIC_REPLICA__BLOCK + size)
-            break;
-        assert_int_equal(replica_get_block_crc(peer.seen + at, size), 0);
-        while (replica_get_part(peer.seen + at + SNIC_REPLICA__BLOCK, size, &in, &part) == 1) {
-            peer.frames[part.kind]++;
-            if (part.kind == REPLICA_CREDIT)
-                assert_int_equal(replica_get_credit(part.data, part.size, &peer.credit), 0);
-            if (part.kind == REPLICA_HELLO)
-                assert_int_equal(replica_get_hello(part.data, part.size, &peer.hello), 0);
-        }
-        assert_int_equal(in, size);
-        at += SNIC_REPLICA__BLOCK + size;
-    }
-    memmove(peer.seen, peer.seen + at, peer.size - at);
-    peer.size -= at;
-}
 
 /* A connection that the node has agreed on. */
 static void peer_up(void)
@@ -485,6 +340,219 @@ static void test_replica_link_no_memory_waits(void **state)
     end_link();
 }
 
+/* ---- Queues ---- */
+
+static void queue(const struct snic_ddp_msg *m)
+{
+    replica_link_ddp(fix.r, 1 << 1, m);
+}
+
+static struct snic_replica_peer_stats stats(void)
+{
+    struct snic_replica_peer_stats p;
+    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+    return p;
+}
+
+static void peer_credit(uint64_t limit, uint32_t control, uint32_t writes)
+{
+    struct replica_credit c = {.limit = {limit, limit}, .taken = {control, writes, 0}};
+    block_new();
+    replica_put_credit(block_frame(REPLICA_CREDIT, 0, SNIC_REPLICA__CREDIT), &c);
+    block_send();
+    run(5 * (uint64_t)MS);
+}
+
+/*
+ * What is under way is not queued twice: a message that only a timer repeats until it was taken, an
+ * answer until it was sent. Another epoch's is another message.
+ */
+static void test_replica_link_repeats_not_sent(void **state)
+{
+    struct snic_ddp_msg m = inv(0), ack = {.type = SNIC_DDP_ACK, .src = 0, .ts = 99};
+    (void)state;
+    m.flags = SNIC_DDP_MSG_TOMBSTONE;
+    begin_link();
+    peer_up();
+    queue(&m); /* nothing is permitted yet */
+    queue(&m);
+    queue(&ack);
+    queue(&ack);
+    run(5 * (uint64_t)MS);
+    replica_settle(fix.r);
+    assert_true(stats().repeats == 2 && stats().queued == 1 && stats().unacknowledged == 1);
+    queue(&m);
+    queue(&ack); /* the first one left: what it answers may have come since */
+    assert_true(stats().repeats == 3 && stats().queued == 2);
+    peer_credit(1000, 0, 0);
+    assert_true(stats().queued == 0 && stats().unacknowledged == 3);
+    queue(&m);
+    assert_int_equal(stats().repeats, 4);
+    m.epoch++;
+    queue(&m);
+    assert_true(stats().repeats == 4 && stats().queued == 1);
+    m.epoch--;
+    replica_settle(fix.r);
+    peer_credit(1000, 2, 2);
+    assert_int_equal(stats().unacknowledged, 0);
+    queue(&m); /* taken, and not answered */
+    assert_true(stats().repeats == 4 && stats().queued == 1);
+    assert_int_equal(stats().lost, 0);
+    peer_gone();
+    assert_true(stats().lost == 1 && stats().queued == 0);
+    queue(&m); /* no connection */
+    assert_true(stats().lost == 2 && stats().queued == 0);
+    end_link();
+}
+
+/* A value leaves as the peer permits it, and messages without values before its rest. */
+static void test_replica_link_small_overtakes_large(void **state)
+{
+    uint32_t any, large = 0, acks = 0, behind = 0;
+    struct snic_ddp_msg m = inv(0), ack = {.type = SNIC_DDP_ACK, .src = 0, .ts = 99};
+    (void)state;
+    begin_link();
+    peer_up();
+    m.src = 0;
+    m.length = 4000;
+    m.value = replica_value_new(&fix.r->values, 4000);
+    memset(replica_value_at(&fix.r->values, m.value, &any), 3, 4000);
+    for (m.ts = 100; m.ts < 110; m.ts++)
+        queue(&m);
+    replica_value_drop(&fix.r->values, m.value);
+    peer_read();
+    for (uint64_t limit = 500; large < 10 * (SNIC_REPLICA__DDP + 4000); limit += 4000) {
+        queue(&ack);
+        ack.ts++;
+        peer_credit(limit, 0, 0);
+        uint32_t size, flags, at = 0;
+        while (at < peer.size) {
+            struct replica_part part;
+            size_t in = 0;
+            assert_int_equal(replica_get_block(peer.seen + at, &size, &flags), 0);
+            while (replica_get_part(peer.seen + at + 8, size, &in, &part) == 1) {
+                acks += part.kind == REPLICA_DDP;
+                large += part.kind == REPLICA_BYTES ? part.size : 0;
+            }
+            at += SNIC_REPLICA__BLOCK + size;
+        }
+        peer.size = 0;
+        assert_true(large <= limit);
+        behind += acks != ack.ts - 99;
+        assert_true(limit < 100000);
+    }
+    assert_int_equal(behind, 0);
+    assert_int_equal(info().values, 0);
+    peer_gone();
+    end_link();
+}
+
+/*
+ * A peer that reads nothing holds no more than its queue, the two buffers and what the network
+ * takes; then messages to it are lost, and after 4 s of silence the connection ends.
+ */
+static void test_replica_link_silent_reader_bounded(void **state)
+{
+    uint32_t any;
+    struct snic_ddp_msg m = inv(0);
+    (void)state;
+    begin_link();
+    peer_up();
+    peer_credit(1 << 30, 0, 0);
+    snic_net_pause(peer.c, 1);
+    m.src = 0;
+    m.length = 4000;
+    m.value = replica_value_new(&fix.r->values, 4000);
+    memset(replica_value_at(&fix.r->values, m.value, &any), 3, 4000);
+    for (m.ts = 100; m.ts < 400; m.ts++) {
+        queue(&m);
+        if (m.ts % 8 == 0)
+            run(MS);
+    }
+    replica_value_drop(&fix.r->values, m.value);
+    assert_int_equal(stats().queued + stats().unacknowledged, 64);
+    assert_int_equal(stats().lost, 300 - 64);
+    assert_int_equal(info().lost_sends, 300 - 64);
+    assert_int_equal(info().values, 1);
+    run(3000 * (uint64_t)MS);
+    assert_non_null(fix.r->peers[1].conn);
+    run(2000 * (uint64_t)MS);
+    assert_null(fix.r->peers[1].conn);
+    assert_int_equal(stats().lost, 300);
+    assert_int_equal(info().values, 0);
+    peer_gone();
+    end_link();
+}
+
+static void on_dgram(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *m, uint32_t n)
+{
+    (void)ctx;
+    (void)d;
+    (void)m;
+    (void)n;
+}
+
+/* A datagram of another process of that node: the connection must show that it lives. */
+static void test_replica_link_half_open_found_by_datagram(void **state)
+{
+    static const struct snic_net_dgram_events none = {.recv = on_dgram};
+    unsigned char p[SNIC_REPLICA__PACKET];
+    struct replica_packet h = {.version = 3, .src = 1, .lowest = 3, .highest = 3};
+    struct snic_net_dgram *d;
+    (void)state;
+    begin_link();
+    assert_int_equal(snic_net_dgram_open(fix.net[1], &fix.addrs[1], &none, NULL, &d), 0);
+    for (uint32_t i = 0; i < 3; i++) { /* the same process; another, that answers or not */
+        peer_up();
+        struct snic_net_msg in = {.data = p, .size = sizeof(p), .peer = fix.addrs[1]};
+        h.session = i == 0 ? 77 : 78;
+        h.cluster = 0xc1;
+        replica_put_packet(p, &h);
+        replica_put_packet_crc(p, sizeof(p));
+        replica_dgram_recv(fix.r, fix.r->dgram, &in, 1);
+        run(50 * (uint64_t)MS);
+        peer_read();
+        assert_int_equal(peer.frames[REPLICA_PING], i > 0);
+        if (i == 1) {
+            block_new();
+            (void)block_frame(REPLICA_PONG, 0, 0);
+            block_send();
+        }
+        run(400 * (uint64_t)MS);
+        assert_int_equal(fix.r->peers[1].conn == NULL, i == 2);
+        peer_gone();
+        run(1000 * (uint64_t)MS);
+    }
+    snic_net_dgram_close(d);
+    end_link();
+}
+
+/* A new connection of a node takes the place of the old one, once it has shown its proof. */
+static void test_replica_link_new_connection_replaces_old(void **state)
+{
+    (void)state;
+    begin_link();
+    peer_up();
+    struct replica_conn *first = fix.r->peers[1].conn;
+    struct replica_hello h = hello();
+    peer_connect();
+    struct snic_net_conn *last = peer.c;
+    hello_send(&h);
+    run(5 * (uint64_t)MS);
+    assert_ptr_equal(fix.r->peers[1].conn, first);
+    assert_int_equal(peer.closed, 0);
+    block_new();
+    (void)block_frame(REPLICA_PING, 0, 0);
+    block_send();
+    run(5 * (uint64_t)MS);
+    assert_true(fix.r->peers[1].conn != NULL && fix.r->peers[1].conn != first);
+    assert_int_equal(peer.closed, 1); /* the old one's */
+    assert_int_equal(fix.r->conns_live, 1);
+    peer.c = last;
+    peer_gone();
+    end_link();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +561,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_wrong_blocks_end_connection),
         cmocka_unit_test(test_replica_link_value_in_parts),
         cmocka_unit_test(test_replica_link_no_memory_waits),
+        cmocka_unit_test(test_replica_link_repeats_not_sent),
+        cmocka_unit_test(test_replica_link_small_overtakes_large),
+        cmocka_unit_test(test_replica_link_silent_reader_bounded),
+        cmocka_unit_test(test_replica_link_half_open_found_by_datagram),
+        cmocka_unit_test(test_replica_link_new_connection_replaces_old),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "test_replica_peer.h"
+
+#include "support.h"
+
+#include <string.h>
+
+struct peer peer;
+
+static void on_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    (void)ctx;
+    (void)c;
+    if (peer.size + b->size <= SEEN) {
+        memcpy(peer.seen + peer.size, b->data, b->size);
+        peer.size += b->size;
+    }
+    snic_net_put(fix.net[1], b);
+}
+
+static void on_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)ctx;
+    (void)c;
+    (void)reason;
+    peer.closed = 1;
+    peer.c = NULL;
+}
+
+static const struct snic_net_stream_events peer_events = {.recv = on_recv, .closed = on_closed};
+
+void peer_connect(void)
+{
+    memset(&peer, 0, sizeof(peer));
+    assert_int_equal(snic_net_connect(fix.net[1], &fix.addrs[0], &peer_events, NULL, &peer.c), 0);
+    run(MS);
+}
+
+static void peer_sent(struct snic_net_send_req *r)
+{
+    (void)r;
+}
+
+void peer_send(const unsigned char *bytes, uint32_t size)
+{
+    static struct snic_net_send_req req[64];
+    static struct snic_iov iov[64];
+    static unsigned char copy[64][SNIC_REPLICA__BLOCK + SNIC_REPLICA__BODY];
+    static uint32_t turn;
+    uint32_t i = turn++ % 64;
+    if (peer.c == NULL)
+        return;
+    memset(&req[i], 0, sizeof(req[i]));
+    memcpy(copy[i], bytes, size);
+    iov[i] = (struct snic_iov){.base = copy[i], .size = size};
+    req[i].done = peer_sent;
+    req[i].iov = &iov[i];
+    req[i].iov_count = 1;
+    req[i].region = SNIC_NO_REGION;
+    assert_int_equal(snic_net_send(peer.c, &req[i]), 1);
+}
+
+/* ---- Blocks ---- */
+
+unsigned char block[SNIC_REPLICA__BLOCK + SNIC_REPLICA__BODY];
+uint32_t used;
+
+void block_new(void)
+{
+    used = 0;
+}
+
+unsigned char *block_frame(uint32_t kind, uint32_t channel, uint32_t size)
+{
+    unsigned char *at = block + SNIC_REPLICA__BLOCK + used;
+    replica_put_frame(at, kind, channel, size);
+    used += SNIC_REPLICA__FRAME + size;
+    return at + SNIC_REPLICA__FRAME;
+}
+
+uint32_t block_end(void)
+{
+    replica_put_block(block, used, 0);
+    replica_put_block_crc(block, used);
+    return SNIC_REPLICA__BLOCK + used;
+}
+
+void block_send(void)
+{
+    peer_send(block, block_end());
+}
+
+struct replica_hello hello(void)
+{
+    struct replica_hello h = {.lowest = 3, .highest = 3, .src = 1, .dst = 0};
+    h.model = SNIC_DDP_SYNCH;
+    h.value_max = fix.o.value_max;
+    h.cluster = 0xc1;
+    h.boot = 77;
+    memset(h.nonce, 5, 16);
+    return h;
+}
+
+void hello_send(const struct replica_hello *h)
+{
+    block_new();
+    replica_put_hello(block_frame(REPLICA_HELLO, 0, SNIC_REPLICA__HELLO), h);
+    block_send();
+    run(MS);
+}
+
+/* What the node sent, not sealed. */
+void peer_read(void)
+{
+    uint32_t at = 0, size, flags;
+    memset(peer.frames, 0, sizeof(peer.frames));
+    while (peer.size - at >= SNIC_REPLICA__BLOCK) {
+        struct replica_part part;
+        size_t in = 0;
+        assert_int_equal(replica_get_block(peer.seen + at, &size, &flags), 0);
+        if (peer.size - at < SNIC_REPLICA__BLOCK + size)
+            break;
+        assert_int_equal(replica_get_block_crc(peer.seen + at, size), 0);
+        while (replica_get_part(peer.seen + at + SNIC_REPLICA__BLOCK, size, &in, &part) == 1) {
+            peer.frames[part.kind]++;
+            if (part.kind == REPLICA_CREDIT)
+                assert_int_equal(replica_get_credit(part.data, part.size, &peer.credit), 0);
+            if (part.kind == REPLICA_HELLO)
+                assert_int_equal(replica_get_hello(part.data, part.size, &peer.hello), 0);
+        }
+        assert_int_equal(in, size);
+        at += SNIC_REPLICA__BLOCK + size;
+    }
+    memmove(peer.seen, peer.seen + at, peer.size - at);
+    peer.size -= at;
+}
