@@ -39,11 +39,15 @@ static void store_replica_options(struct store_cluster *c, struct store_cluster_
     o->sends_max = 1024;
     o->appends_max = 1024;
     o->values_bytes = (uint64_t)(c->o.keys_max + 512) * 16384;
+    if (c->o.value_max > 65536)
+        o->values_bytes = 8 * snic_pow2_up(c->o.value_max + SNIC_STORE_OVERHEAD);
     o->background_ns = 20 * (uint64_t)STORE_MS;
     o->member.restart_wait_ns = 2000 * (uint64_t)STORE_MS;
     o->wal.opts_size = sizeof(o->wal);
     o->wal.flags = SNIC_WAL_CREATE;
     o->wal.segment_bytes = 262144;
+    if (c->o.value_max > 65536)
+        o->wal.segment_bytes = 4 * (uint32_t)snic_pow2_up(c->o.value_max);
     o->wal.block_bytes = 512;
     o->wal.uuid[0] = c->o.seed;
     o->wal.uuid[1] = n->number;
@@ -198,6 +202,8 @@ struct store_cluster *store_cluster_new(const struct store_cluster_opts *opts)
     snic_timer_init(&c->tick, store_tick);
     for (uint32_t i = 0; i < c->o.nodes; i++) {
         struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512, .size = 8 << 20};
+        if (c->o.value_max > 65536)
+            d.size = 40 * snic_pow2_up(c->o.value_max);
         d.seed = snic_rng_next(&c->rng);
         d.delay_min_ns = 10000;
         d.delay_max_ns = c->o.flush_ns_max;

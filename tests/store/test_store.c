@@ -149,6 +149,52 @@ static int put_if(struct store_cluster *c, uint32_t node, const char *value, uin
     return store_act(c, node, a);
 }
 
+static int grow(void *ctx, struct snic_store_change *ch)
+{
+    const uint32_t *by = ctx;
+    if (ch->old_size + *by <= ch->out_max)
+        memcpy(ch->out, ch->old, ch->old_size);
+    ch->out_size = ch->old_size + *by;
+    return SNIC_STORE_CHANGE_PUT;
+}
+
+/* The largest values there can be are stored, and grow to no more. */
+static void test_store_largest_values(void **state)
+{
+    enum { LARGEST = SNIC_STORE_VALUE_MAX };
+    struct store_cluster_opts o = {.seed = support_seed(), .nodes = 1, .keys_max = 3};
+    unsigned char *value = test_malloc(LARGEST);
+    struct snic_store_entry e;
+    uint32_t by = LARGEST / 2;
+    (void)state;
+    o.value_max = LARGEST;
+    struct store_cluster *c = store_cluster_new(&o);
+    struct store_act *a = &c->got;
+    store_cluster_up(c, 0, 1);
+    assert_true(store_cluster_settle(c));
+    for (uint32_t i = 0; i < LARGEST; i++)
+        value[i] = (unsigned char)(i * 7 + (i >> 12));
+    assert_int_equal(store_put(c, 0, "big", 3, value, LARGEST), 0);
+    assert_int_equal(snic_store_look(c->node[0].s, "big", 3, &e), 0);
+    assert_int_equal(e.size, LARGEST);
+    assert_memory_equal(e.data, value, LARGEST);
+    assert_int_equal(store_put(c, 0, "half", 4, value, LARGEST / 2), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        memset(&a->op, 0, sizeof(a->op));
+        a->op.kind = SNIC_STORE_MODIFY;
+        a->op.key = "half";
+        a->op.key_size = 4;
+        a->op.modify = grow;
+        a->op.ctx = &by;
+        assert_int_equal(store_act(c, 0, a), i == 0 ? 0 : SNIC_EMSGSIZE);
+        by = 1;
+    }
+    assert_int_equal(snic_store_look(c->node[0].s, "half", 4, &e), 0);
+    assert_int_equal(e.size, LARGEST);
+    test_free(value);
+    done(c);
+}
+
 /* A condition that holds writes once; one that does not writes nothing and returns the value. */
 static void test_store_conditions_decide(void **state)
 {
@@ -387,6 +433,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_options_checked),
         cmocka_unit_test(test_store_operations_refused),
         cmocka_unit_test(test_store_put_get_delete_at_any_node),
+        cmocka_unit_test(test_store_largest_values),
         cmocka_unit_test(test_store_conditions_decide),
         cmocka_unit_test(test_store_modify_concurrent_increments_all_count),
         cmocka_unit_test(test_store_session_repeated_executes_once),

@@ -497,10 +497,124 @@ static void test_store_sim_each_operation_executes_once(void **state)
     assert_true(one != NULL || (acked > 100 && repeated > 0 && unknown > 0));
 }
 
+/* ---- All offsets of a few operations ---- */
+
+static void offsets_begin(struct sim *m, struct attempt *a, uint32_t node, uint64_t client,
+                          uint64_t number, uint64_t seen)
+{
+    struct snic_store_op *op = &a->act.op;
+    memset(op, 0, sizeof(*op));
+    op->key = "a";
+    op->key_size = 1;
+    op->kind = SNIC_STORE_MODIFY;
+    op->modify = sim_append;
+    op->ctx = a;
+    op->client = client;
+    op->sequence = number & UINT32_MAX;
+    op->seen = seen;
+    a->number = client << 32 | (number & UINT32_MAX);
+    int result = store_begin(m->c, node, &a->act);
+    assert_int_equal(result, 0);
+}
+
+/* The third operation: it replaces, deletes, pushes the client out of the list, changes the TTL. */
+static void offsets_third(struct sim *m, struct attempt *a, uint32_t kind, uint64_t number)
+{
+    struct snic_store_op *op = &a->act.op;
+    if (kind == 2) {
+        offsets_begin(m, a, 2, 9, number, UINT64_MAX);
+        return;
+    }
+    memset(op, 0, sizeof(*op));
+    op->key = "a";
+    op->key_size = 1;
+    op->kind = kind == 0 ? SNIC_STORE_PUT : kind == 1 ? SNIC_STORE_DELETE : SNIC_STORE_EXPIRE;
+    snic_put_le64(a->act.data, UINT64_C(1) << 63 | ++m->bases);
+    op->data = kind == 0 ? a->act.data : NULL;
+    op->size = kind == 0 ? 8 : 0;
+    assert_int_equal(store_begin(m->c, 2, &a->act), 0);
+}
+
+static void offsets_run(struct sim *m, uint64_t ns)
+{
+    store_cluster_run(m->c, ns + 1);
+    for (uint32_t n = 0; n < 3; n++)
+        sim_drain(m, n);
+}
+
+/* One of the two has executed it, or it is beyond the bound; both with one result. */
+static void offsets_answers(struct sim *m, const struct attempt *a)
+{
+    uint32_t executed = 0, repeated = 0, unknown = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct snic_store_op *op = &a[i].act.op;
+        assert_false(a[i].act.pending);
+        if (op->result == 0) {
+            assert_true(op->answer == a[i].number);
+            repeated += (op->out & SNIC_STORE_REPEATED) != 0;
+            executed += (op->out & SNIC_STORE_REPEATED) == 0;
+        } else {
+            assert_int_equal(op->result, SNIC_EUNKNOWN);
+            assert_int_equal(op->out, SNIC_STORE_NOT_TRIED);
+            unknown++;
+        }
+    }
+    assert_true(executed <= 1);
+    assert_int_equal(executed + repeated + unknown, 2);
+    assert_null(m->c->failure);
+}
+
+/*
+ * An operation, its retry at another node, and a third operation at a third one, begun at all
+ * offsets of a grid, in two models: it is executed once, and each answer is that of the execution.
+ */
+static void test_store_sim_all_offsets_execute_once(void **state)
+{
+    static const uint32_t models[] = {SNIC_DDP_SYNCH, SNIC_DDP_EVENT};
+    uint32_t grid = (uint32_t)support_scale(12, 40);
+    uint64_t step = 320000 / grid;
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sim *m = test_calloc(1, sizeof(*m));
+        struct attempt *a = test_calloc(3, sizeof(*a));
+        struct store_cluster_opts o = {.seed = support_seed(), .model = models[i]};
+        uint64_t number = 0;
+        o.sessions_max = 1;
+        o.flush_ns_max = 20000;
+        o.value_max = 8 * 64;
+        m->c = store_cluster_new(&o);
+        for (uint32_t n = 0; n < 3; n++)
+            store_cluster_up(m->c, n, 1);
+        assert_true(store_cluster_settle(m->c));
+        for (uint32_t at = 0; at < 4 * grid * grid; at++) {
+            uint64_t retry = step * (at % grid), third = step * (at / grid % grid);
+            (void)store_get(m->c, 0, "a", 1);
+            uint64_t seen = m->c->got.op.seen;
+            offsets_begin(m, &a[0], 0, 7, ++number, seen);
+            offsets_run(m, snic_min_u64(retry, third));
+            if (retry <= third)
+                offsets_begin(m, &a[1], 1, 7, number, seen);
+            else
+                offsets_third(m, &a[2], at / grid / grid, number);
+            offsets_run(m, retry < third ? third - retry : retry - third);
+            if (retry > third)
+                offsets_begin(m, &a[1], 1, 7, number, seen);
+            else
+                offsets_third(m, &a[2], at / grid / grid, number);
+            offsets_run(m, 20 * STORE_MS);
+            offsets_answers(m, a);
+        }
+        store_cluster_free(m->c);
+        test_free(a);
+        test_free(m);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store_sim_each_operation_executes_once),
+        cmocka_unit_test(test_store_sim_all_offsets_execute_once),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
