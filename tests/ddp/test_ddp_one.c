@@ -35,6 +35,7 @@ int one_step(struct one *x, const struct snic_ddp_event *ev)
             x->flush = a.id;
         } else if (a.type == SNIC_DDP_SUSPECT) {
             x->suspect = a.to;
+            x->slow = a.slow;
             x->suspects++;
         }
     }

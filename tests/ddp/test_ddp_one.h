@@ -20,6 +20,7 @@ struct one {
     struct snic_ddp_action done;
     uint32_t flush;   /* id of the last FLUSH */
     uint32_t suspect; /* mask of the last SUSPECT */
+    uint32_t slow;    /* of it */
     uint32_t suspects;
     uint32_t order;  /* types of messages of this step: first, then last */
     uint16_t to[32]; /* of the last of each type */
