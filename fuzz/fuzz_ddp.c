@@ -58,8 +58,8 @@ static void fuzz_action(struct fuzz *f, const struct snic_ddp_action *a)
             f->append[f->pending++] = a->msg;
         break;
     case SNIC_DDP_FLUSH:
-        must(f->flushes < PENDING);
-        f->flush[f->flushes++] = a->id;
+        if (f->flushes < PENDING)
+            f->flush[f->flushes++] = a->id;
         break;
     case SNIC_DDP_DONE:
         must(a->token < f->tokens && f->open[a->token]);
@@ -103,7 +103,8 @@ static void fuzz_client(struct fuzz *f, uint8_t b)
 {
     static const uint32_t types[] = {SNIC_DDP_READ, SNIC_DDP_WRITE,  SNIC_DDP_DELETE, SNIC_DDP_CAS,
                                      SNIC_DDP_SYNC, SNIC_DDP_LOADED, SNIC_DDP_WRITE,  SNIC_DDP_CAS};
-    struct snic_ddp_event ev = {.type = types[b % 8], .key = fuzz_key(take(f))};
+    uint8_t k = take(f);
+    struct snic_ddp_event ev = {.type = types[b % 8], .key = fuzz_key(k)};
     struct snic_ddp_entry e;
     int value = ev.type == SNIC_DDP_WRITE || ev.type == SNIC_DDP_CAS || ev.type == SNIC_DDP_LOADED;
     if (f->tokens == TOKENS || f->handles == HANDLES)
@@ -113,6 +114,8 @@ static void fuzz_client(struct fuzz *f, uint8_t b)
     else if (snic_ddp_get(f->d, f->now, &ev.key, &e) == 0)
         ev.ts = e.ts;
     ev.scope = b / 32;
+    ev.durability = k / 6 % 8;
+    ev.copies_min = k / 48;
     ev.token = f->tokens++;
     f->open[ev.token] = ev.type != SNIC_DDP_LOADED;
     if ((ev.type == SNIC_DDP_CAS || ev.type == SNIC_DDP_LOADED) && b / 8 % 4 == 2) {
@@ -146,6 +149,7 @@ static void fuzz_message(struct fuzz *f, uint8_t b)
         m.index = take(f) % 80;
         m.length = m.index % 20;
         m.scope = m.index / 20;
+        m.flags |= (uint8_t)(m.index / 10 << SNIC_DDP_MSG_RULES);
         m.seen[0] = b % 4 == 1 ? fuzz_ts(f) : b % 4 == 2 ? m.scope + 1 : UINT64_MAX;
         m.seen[1] = b % 4 == 1 ? fuzz_ts(f) : 0;
     }

@@ -13,7 +13,7 @@
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
  *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
  *             About 250 bytes per key (keys_max, and others_max * writes_max more), 200 per write,
- *             50 per wait and FIFO slot, 16 per read.
+ *             50 per wait and FIFO slot, 24 per read.
  * Threads     [owner] one thread owns a node, both halves; memsize is [any].
  * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes and waits in flight), TICK
  *             O(timers due), an unlock O(what waits for that key), a marker of a scope O(dFIFO).

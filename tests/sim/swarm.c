@@ -314,7 +314,7 @@ static void swarm_choose(struct swarm *s, struct cluster_opts *o)
     o->model = SNIC_DDP_SYNCH + (uint32_t)swarm_below(s, 5);
     if (s->o.model != 0)
         o->model = s->o.model;
-    o->mix = s->o.seed / 2 % 2;
+    o->mix = (s->o.hard & (SWARM_LIES | SWARM_NO_LIES)) == 0 && s->o.seed / 2 % 2 != 0;
     o->ddp_flags = swarm_below(s, 4) == 0 ? (uint32_t)SNIC_DDP_PAPER : 0;
     if (swarm_below(s, 8) == 0)
         o->ddp_flags |= SNIC_DDP_VALC_AFTER_PERSIST;
