@@ -266,7 +266,8 @@ LAYERS = {
     ],
     "examples/ddp_server": [
         # messages between loops; state; requests on keys; commands and their table; the rest
-        ["mail.c", "error.c"], ["state.c", "scope.c"], ["request.c"], ["watch.c"],
+        ["mail.c", "error.c", "identity.c"], ["state.c", "scope.c"], ["request.c", "metrics.c"],
+        ["watch.c"],
         ["command_key.c", "command_durability.c"],
         ["command_scan.c", "command_session.c", "command_store.c", "command_string.c",
          "command_server.c"],

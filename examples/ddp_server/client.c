@@ -74,6 +74,7 @@ static int client_part(struct ds_request *p)
 {
     if (p->reply.size > 0 && p->reply.data[0] == '-' && p->error == 0)
         p->error = 1;
+    p->parent->parts[p->index] = p; /* it may be a copy (N5) */
     return --p->parent->parts_left == 0;
 }
 
@@ -155,6 +156,7 @@ static int client_parts(struct ds_shard *s, struct ds_request *r)
         p->how = r->how;
         p->scope = r->scope;
         p->parent = r;
+        p->index = i;
         p->reply.resp3 = r->reply.resp3;
         if (all)
             p->shard = &s->node->shards[i];

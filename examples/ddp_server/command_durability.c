@@ -127,6 +127,7 @@ void ds_visit_scope(struct ds_request *r)
     r->op.scope = number;
     r->op.copies_min = r->how.copies;
     rc = snic_store_submit(r->shard->store, &r->op);
+    r->submitted = rc == 0;
     if (rc == 0)
         return;
     ds_put_failure(r, rc);

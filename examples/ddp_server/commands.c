@@ -76,7 +76,7 @@ static const struct ds_command commands[] = {
     SHARD("scankeys", -2, "readonly", ds_route_scankeys, ds_visit_scankeys),
     LOCAL("durability", -1, 0, "fast", ds_cmd_durability),
     LOCAL("readlevel", -1, 0, "fast", ds_cmd_durability),
-    ALL("scope", 2, 0, "write", ds_visit_scope, ds_join_ok),
+    ALL("scope", 2, DS_WRITES, "write", ds_visit_scope, ds_join_ok),
     LOCAL("ping", -1, DS_WATCHING, "fast", ds_cmd_ping),
     LOCAL("echo", 2, 0, "loading stale fast", ds_cmd_echo),
     LOCAL("time", 1, 0, "loading stale fast", ds_cmd_time),

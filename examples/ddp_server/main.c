@@ -76,6 +76,13 @@ static size_t main_limit_options(struct ds_config *c, struct ex_option *out)
          60000, NULL},
         {"timeout", EX_NUMBER, &c->server.timeout_s, "SECONDS",
          "close idle clients; default 0: never", 0, 4000000, NULL},
+        {"request-timeout", EX_NUMBER, &c->timeout_s, "SECONDS",
+         "answer a command with an error that was not carried out after so long; default 10", 1,
+         3600, NULL},
+        {"stats", EX_NUMBER, &c->server.stats, "SECONDS", "print a line of figures so often", 0,
+         86400, NULL},
+        {"metrics", EX_TEXT, &c->server.metrics, "ADDRESS:PORT",
+         "figures for Prometheus, at /metrics", 0, 0, NULL},
         {"spin", EX_NUMBER, &c->server.spin_us, "US",
          "busy-poll so long before sleeping; default 0", 0, 1000000, NULL},
         {"log-level", EX_PARSE, &c->server.log_level, "error|warning|info|debug", "default info", 0,
@@ -184,6 +191,8 @@ static void main_check(struct ds_config *c)
                 strncmp(l, "localhost:", 10) == 0 || strncmp(l, "unix:", 5) == 0;
 
     ex_address("listen", l, &a);
+    if (c->server.metrics != NULL)
+        ex_address("metrics", c->server.metrics, &a);
     if (c->settings.protected_mode && c->settings.password[0] == 0 && !local)
         ex_usage("--listen: '%s' can be reached from other machines: set --requirepass PASSWORD, "
                  "or --protected-mode no to let everybody read and write",
@@ -192,6 +201,7 @@ static void main_check(struct ds_config *c)
     main_peers(c);
     if (mkdir(c->server.directory, 0700) != 0 && errno != EEXIST)
         ex_die("cannot make the directory '%s' (--dir): %s", c->server.directory, strerror(errno));
+    ds_identity_check(c);
 }
 
 /* Each client is a descriptor. The kernel shares clients out among the shards' loops by a hash, so
@@ -240,6 +250,8 @@ static void *main_run(void *arg)
     if (r != 0)
         ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     (void)pthread_barrier_wait(&s->node->closing);
+    if (s->index == 0)
+        ex_stats_stop(s->node->stats);
     ds_shard_close(s);
     return NULL;
 }
@@ -281,6 +293,9 @@ static int main_serve(struct ds_config *c)
     }
     main_listen(&n, c);
     n.started_ns = snic_loop_now(n.shards[0].loop);
+    if (ex_stats_start(&n.stats, n.shards[0].loop, n.shards[0].net, "ddp", c->server.stats,
+                       c->server.metrics, ds_metrics, &n) != 0)
+        exit(1);
     ex_signals(n.shards[0].loop, main_signal, &n);
     for (uint32_t i = 1; i < n.count; i++)
         if (pthread_create(&n.shards[i].thread, NULL, main_run, &n.shards[i]) != 0)
@@ -313,6 +328,7 @@ int main(int argc, char **argv)
         .memory = 1u << 30,
         .value_max = 65536,
         .message_max = 256u << 20,
+        .timeout_s = 10,
     };
 
     resp_settings_default(&c.settings);

@@ -53,6 +53,7 @@ struct ds_config {
     uint64_t memory;
     uint64_t value_max;
     uint64_t message_max;
+    uint64_t timeout_s; /**< of a request */
     struct snic_net_addr
         addrs[DS_NODES_MAX]; /**< of shard 0; those of others are on the next ports */
     uint32_t nodes;
@@ -175,20 +176,24 @@ struct ds_request {
         struct resp_expire expire;
         int64_t number;
         long double real;
-    } u;                     /* the arguments, as parse() took them */
-    int64_t now_ms;          /* the wall clock, when it took them */
-    int blind;               /* the write does not depend on the value */
-    int native;              /* parse() has filled in op whole */
-    int holds;               /* N3: others on its key wait in `waiting` */
-    struct snic_link link;   /* on shard->held */
-    struct snic_link retry;  /* on shard->retry */
-    uint64_t waits_since_ns; /* since then; 0: it is not */
+    } u;                    /* the arguments, as parse() took them */
+    int64_t now_ms;         /* the wall clock, when it took them */
+    int blind;              /* the write does not depend on the value */
+    int native;             /* parse() has filled in op whole */
+    int holds;              /* N3: others on its key wait in `waiting` */
+    struct snic_link link;  /* on shard->held */
+    struct snic_link retry; /* on shard->retry */
+    struct snic_link timed; /* on shard->timed, in the order of begun_ns (N5) */
+    uint64_t begun_ns;
+    int submitted; /* the store has op */
+    int ghost;     /* answered by a copy */
     struct ds_request *waiting;
     struct ds_request *waiting_last;
     struct snic_loop_msg again; /* a scan continues in the next iteration */
     struct ds_scan *scan;
     /* Of several keys: one request for each, below the one that is answered. */
     struct ds_request *parent;
+    uint32_t index; /* of the part */
     struct ds_request **parts;
     uint32_t parts_count;
     uint32_t parts_left;
@@ -288,6 +293,7 @@ struct ds_shard {
     size_t scratch_room;
     struct snic_link held[DS_HELD_LISTS];
     struct snic_link retry;
+    struct snic_link timed;
     struct snic_timer retry_timer;
     int retry_armed;
     struct ds_scopes *scopes;
@@ -318,7 +324,13 @@ struct ds_node {
     _Atomic uint32_t undrained;
     _Atomic int draining;
     uint64_t started_ns;
+    struct ex_stats *stats;
 };
+
+/* ---- identity.c ---- */
+
+/** Is the directory this node's? A new one becomes it; exits with a clear line when it is not. */
+void ds_identity_check(const struct ds_config *c);
 
 /* ---- shard.c ---- */
 
@@ -341,6 +353,11 @@ void ds_node_drain(struct ds_node *n);
 void ds_settings_changed(struct ds_shard *s);
 /** A copy of a shard's snapshot. [any thread] */
 void ds_state_get(struct ds_shard *s, struct ds_snapshot *out);
+
+/* ---- metrics.c ---- */
+
+/** For ex_stats_start(); ctx is the node. */
+size_t ds_metrics(void *ctx, struct ex_metric *out);
 
 /* ---- mail.c ---- */
 
@@ -366,6 +383,8 @@ struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key,
 void ds_request_run(struct ds_request *r);
 /** The reply is put: send it home. */
 void ds_request_end(struct ds_request *r);
+/** Answer what is too late. */
+void ds_request_expire(struct ds_shard *s, uint64_t now_ns);
 /** Arm the timer below if something waits for room. */
 void ds_request_retry_all(struct ds_shard *s);
 /** The timer: what found no room is tried again. */

@@ -9,14 +9,15 @@
  *   N3 a read or read-modify-write under way, and a write that waits for room, holds its key: later
  *      requests on it wait in `waiting`, in their order. Plain writes under way hold nothing: they
  *      are ordered by the store, in the order of their submission.
+ *   N5 a request that is not answered within --request-timeout is answered by a copy of it, and
+ *      stays, as a ghost, until the store gives its operation back.
  */
 #include "node.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUEST_RETRY_NS 1000000u        /* between two tries of what found no room */
-#define REQUEST_PATIENCE_NS 10000000000u /* then it is refused */
+#define REQUEST_RETRY_NS 1000000u /* between two tries of what found no room */
 
 /* ---- Making ---- */
 
@@ -46,6 +47,7 @@ struct ds_request *ds_request_new(const struct resp_arg *argv, uint32_t argc)
     r->arrive = ds_request_run;
     snic_link_init(&r->link);
     snic_link_init(&r->retry);
+    snic_link_init(&r->timed);
     return r;
 }
 
@@ -121,7 +123,9 @@ static void request_release(struct ds_shard *s, struct snic_ddp_key hash,
         struct ds_request *r = waiting;
 
         waiting = r->next;
-        if (holder != NULL)
+        if (r->ghost)
+            ds_request_free(r);
+        else if (holder != NULL)
             request_wait(holder, r);
         else
             request_begin(r); /* it may be freed */
@@ -137,6 +141,12 @@ void ds_request_end(struct ds_request *r)
     if (r->holds)
         snic_link_remove(&r->link);
     r->waiting = NULL;
+    snic_link_remove(&r->timed);
+    if (r->ghost) {
+        ds_request_free(r);
+        request_release(s, hash, waiting);
+        return;
+    }
     s->errors += r->reply.size > 0 && r->reply.data[0] == '-';
     r->arrive = r->answer;
     if (r->home == s)
@@ -167,6 +177,7 @@ static void request_submit(struct ds_request *r);
 
 void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
 {
+    (void)now_ns;
     struct ds_shard *s = SNIC_CONTAINER(t, struct ds_shard, retry_timer);
     struct snic_link list;
 
@@ -182,12 +193,72 @@ void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
         struct ds_request *r = SNIC_CONTAINER(list.next, struct ds_request, retry);
 
         snic_link_remove(&r->retry);
-        if (now_ns - r->waits_since_ns > REQUEST_PATIENCE_NS)
-            request_fail(r, SNIC_EAGAIN);
+        if (r->ghost)
+            ds_request_end(r);
         else
             request_submit(r);
     }
     ds_request_retry_all(s);
+}
+
+/* ---- Time-outs (N5) ---- */
+
+/* The copy that is answered instead of @p r. @return NULL: out of memory */
+static struct ds_request *request_copy(struct ds_request *r)
+{
+    struct ds_request *c = ds_request_new(r->argv, 1);
+
+    if (c == NULL)
+        return NULL;
+    c->home = r->home;
+    c->shard = r->shard;
+    c->answer = c->arrive = r->answer;
+    c->client = r->client;
+    c->seq = r->seq;
+    c->command = r->command;
+    c->window = r->window;
+    c->reply.resp3 = r->reply.resp3;
+    c->silent = r->silent;
+    c->parent = r->parent;
+    c->index = r->index;
+    return c;
+}
+
+/* Too late: a copy is answered with what is known. */
+static void request_expire(struct ds_request *r)
+{
+    struct ds_shard *s = r->shard;
+    struct ds_request *c = request_copy(r);
+    int writes = r->submitted && (r->command->rules & DS_WRITES) != 0;
+
+    if (c == NULL)
+        return; /* it is answered when the store answers */
+    if (writes)
+        ds_error(&c->reply, "UNKNOWN outcome unknown: the write was not acknowledged in time "
+                            "(--request-timeout); it may take effect, now or later, or not");
+    else
+        ds_put_failure(c, r->submitted ? SNIC_ESTALE : SNIC_EAGAIN);
+    r->ghost = 1;
+    s->errors++;
+    if (c->home == s)
+        c->answer(c);
+    else
+        ds_mail_send(s, c->home, c);
+}
+
+/* The shard's publication: what is too late. */
+void ds_request_expire(struct ds_shard *s, uint64_t now_ns)
+{
+    uint64_t most = s->node->config->timeout_s * 1000000000u;
+
+    while (!snic_link_alone(&s->timed)) {
+        struct ds_request *r = SNIC_CONTAINER(s->timed.next, struct ds_request, timed);
+
+        if (now_ns - r->begun_ns < most)
+            break;
+        snic_link_remove(&r->timed);
+        request_expire(r);
+    }
 }
 
 /* ---- Running ---- */
@@ -198,16 +269,13 @@ static void request_submit(struct ds_request *r)
     struct ds_shard *s = r->shard;
     int rc = snic_store_submit(s->store, &r->op);
 
-    if (rc == 0) {
-        r->waits_since_ns = 0;
+    r->submitted = rc == 0;
+    if (rc == 0)
         return;
-    }
     if (rc != SNIC_EAGAIN) {
         request_fail(r, rc);
         return;
     }
-    if (r->waits_since_ns == 0)
-        r->waits_since_ns = snic_loop_now(s->loop);
     request_hold(r);
     snic_link_append(&s->retry, &r->retry);
     ds_request_retry_all(s);
@@ -364,6 +432,8 @@ void ds_request_run(struct ds_request *r)
 {
     struct ds_request *holder;
 
+    r->begun_ns = snic_loop_now(r->shard->loop);
+    snic_link_append(&r->shard->timed, &r->timed);
     if (r->command->visit != NULL) {
         r->command->visit(r);
         return;

@@ -13,6 +13,7 @@
 
 #define SHARD_DGRAM_BYTES (4u << 20) /* that the kernel keeps for the nodes' socket */
 #define SHARD_SENDS 1024u
+#define SHARD_SCOPES 256u
 #define SHARD_PUBLISH_NS 100000000u /* between two snapshots */
 #define SHARD_CONNS_MORE 64u        /* beside those of clients */
 
@@ -97,6 +98,7 @@ static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
     o->values_bytes = c->memory / s->node->count;
     o->min_full = (uint32_t)c->min_full;
     o->sends_max = SHARD_SENDS;
+    o->scopes_max = SHARD_SCOPES;
     o->wal.opts_size = sizeof(o->wal);
     o->wal.flags = SNIC_WAL_CREATE;
     o->wal.uuid[0] = shard_cluster(s);
@@ -134,6 +136,7 @@ static void shard_publish(struct snic_timer *t, uint64_t now_ns)
 {
     struct ds_shard *s = SNIC_CONTAINER(t, struct ds_shard, publish);
 
+    ds_request_expire(s, now_ns);
     ds_state_publish(s);
     snic_loop_arm(s->loop, t, now_ns + SHARD_PUBLISH_NS);
 }
@@ -146,6 +149,7 @@ void ds_shard_open(struct ds_shard *s)
     for (uint32_t i = 0; i < DS_HELD_LISTS; i++)
         snic_link_init(&s->held[i]);
     snic_link_init(&s->retry);
+    snic_link_init(&s->timed);
     snic_timer_init(&s->retry_timer, ds_request_retry);
     s->drain.fn = shard_drain;
     s->random = (uint64_t)time(NULL) ^ s->index;

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Clusters of ddp_server on loopback, for the tests of this folder."""
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
+from kvnode import Closed, Conn, Error  # noqa: E402
+
+WAIT = 60
+
+
+def free_ports(count, each):
+    """First ports of @p count runs of @p each ports that are free for TCP and UDP."""
+    rng = random.Random(os.getpid() * 7919 + time.monotonic_ns())
+    out = []
+    while len(out) < count:
+        base = rng.randrange(20000, 32000 - each)
+        if any(abs(base - other) < each for other in out):
+            continue
+        try:
+            for port in range(base, base + each):
+                for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                    with socket.socket(socket.AF_INET, kind) as s:
+                        s.bind(("127.0.0.1", port))
+            out.append(base)
+        except OSError:
+            continue
+    return out
+
+
+class Cluster:
+    def __init__(self, binary, nodes=3, shards=1, options=(), node_options=None):
+        self.binary, self.nodes, self.shards = binary, nodes, shards
+        self.options, self.node_options = list(options), node_options or {}
+        self.directory = tempfile.mkdtemp(prefix="ddpserver.")
+        ports = free_ports(nodes + 1, max(shards, nodes) + 1)
+        self.peers = ports[:nodes]
+        self.ports = [ports[nodes] + i for i in range(nodes)]
+        self.processes = [None] * nodes
+
+    def command(self, i, found=False, options=()):
+        peers = ",".join("127.0.0.1:%d" % p for p in self.peers)
+        clients = ",".join("127.0.0.1:%d" % p for p in self.ports)
+        return [self.binary, "--node", str(i), "--peers", peers, "--clients", clients, "--dir",
+                os.path.join(self.directory, str(i)), "--listen", "127.0.0.1:%d" % self.ports[i],
+                "--shards", str(self.shards), "--log-size", "64M", "--keys", "20000", "--memory",
+                "256M"] + self.options + self.node_options.get(i, []) + list(options) + (
+                    ["--found"] if found else [])
+
+    def start(self, i, found=False, options=()):
+        with open(os.path.join(self.directory, "%d.log" % i), "ab") as log:
+            self.processes[i] = subprocess.Popen(self.command(i, found, options), stdout=log,
+                                                 stderr=log)
+
+    def found(self):
+        for i in range(self.nodes):
+            self.start(i, True)
+        for i in range(self.nodes):
+            self.wait(i)
+        return self
+
+    def found_alone(self):
+        """The only node, without waiting: it has a password."""
+        self.start(0, True)
+        self.conn(0).close()
+        return self
+
+    def conn(self, i):
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                return Conn(self.ports[i])
+            except OSError:
+                assert self.processes[i].poll() is None, self.log(i)
+                assert time.monotonic() < end, self.log(i)
+                time.sleep(0.02)
+
+    def wait(self, i):
+        """Until the node serves all keys."""
+        end = time.monotonic() + WAIT
+        with self.conn(i) as c:
+            while isinstance(c.cmd("DBSIZE"), Error):
+                assert time.monotonic() < end, "node %d does not serve: %s" % (i, self.log(i))
+                time.sleep(0.02)
+
+    def until(self, i, *command, want):
+        """Until the node's reply to the command is what is wanted."""
+        end = time.monotonic() + WAIT
+        with self.conn(i) as c:
+            while True:
+                reply = c.cmd(*command)
+                if want(reply):
+                    return reply
+                assert time.monotonic() < end, (command, reply, self.log(i))
+                time.sleep(0.05)
+
+    def log(self, i):
+        with open(os.path.join(self.directory, "%d.log" % i), encoding="utf-8") as f:
+            return f.read()[-3000:]
+
+    def kill(self, i, number=signal.SIGKILL):
+        self.processes[i].send_signal(number)
+        code = self.processes[i].wait(WAIT)
+        self.processes[i] = None
+        return code
+
+    def destroy(self):
+        for p in self.processes:
+            if p is not None:
+                p.send_signal(signal.SIGCONT)
+                p.kill()
+                p.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.destroy()
+
+
+def refused(reply, *words):
+    assert isinstance(reply, Error), "%r is no error" % (reply,)
+    for w in words:
+        assert w in str(reply), "%r without %r" % (reply, w)
+
+
+__all__ = ["Cluster", "Closed", "Conn", "Error", "WAIT", "free_ports", "refused"]

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Three real nodes: commands, durability, deaths, start-up errors.
+
+    test_ddp_server.py BINARY [NAME ...]
+"""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+from ddpserver import Cluster, Closed, Error, free_ports, refused
+
+
+def test_commands_of_one_key(binary):
+    with Cluster(binary, shards=2).found() as k:
+        a, b = k.conn(0), k.conn(1)
+        assert a.cmd("SET", "a", "1") == "OK" and b.cmd("GET", "a") == b"1"
+        assert b.cmd("INCR", "a") == 2 and a.cmd("INCRBY", "a", "40") == 42
+        refused(a.cmd("INCR", "nope", "x"), "wrong number")
+        assert a.cmd("APPEND", "a", "xy") == 4 and b.cmd("GETRANGE", "a", "1", "2") == b"2x"
+        refused(a.cmd("INCR", "a"), "not an integer")
+        assert a.cmd("SET", "t", "v", "EX", "100", "NX") == "OK"
+        assert a.cmd("SET", "t", "v", "NX") is None and 98 <= b.cmd("TTL", "t") <= 100
+        assert b.cmd("PERSIST", "t") == 1 and a.cmd("TTL", "t") == -1
+        assert a.cmd("PEXPIRE", "t", "1") == 1
+        k.until(1, "EXISTS", "t", want=lambda r: r == 0)  # the nodes delete it
+        assert a.cmd("DEL", "a", "t", "none") == 1
+        for i in range(50):
+            assert a.cmd("SET", "key:%d" % i, "v%d" % i) == "OK"
+        assert b.cmd("MGET", *["key:%d" % i for i in range(50)]) == [b"v%d" % i for i in range(50)]
+        assert b.cmd("DBSIZE") == 50 and len(b.cmd("KEYS", "key:*")) == 50
+        seen, cursor = [], b"0"
+        while True:
+            cursor, keys = a.cmd("SCAN", cursor, "COUNT", "7")
+            seen += keys
+            if cursor == b"0":
+                break
+        assert sorted(seen) == sorted(b"key:%d" % i for i in range(50))
+        seen, cursor, n = [], b"", 0
+        while True:  # any node continues
+            cursor, keys = (a, b)[n % 2].cmd("SCANKEYS", cursor, "COUNT", "9", "PREFIX", "key:1")
+            seen, n = seen + keys, n + 1
+            if cursor == b"":
+                break
+        assert sorted(seen) == sorted(b"key:%d" % i for i in [1] + list(range(10, 20)))
+        assert a.cmd("RANDOMKEY").startswith(b"key:")
+
+
+def test_pipelines_keep_their_order(binary):
+    with Cluster(binary, shards=2).found() as k:
+        c = k.conn(0)
+        want = []
+        for i in range(400):
+            key = "p%d" % (i % 7)
+            for command, reply in ((("SET", key, str(i)), "OK"), (("GET", key), b"%d" % i),
+                                   (("INCR", key), i + 1), (("GET", key), b"%d" % (i + 1)),
+                                   (("ECHO", key), key.encode()), (("DEL", key), 1),
+                                   (("GET", key), None)):
+                c.send(*command)
+                want.append(reply)
+        for i, w in enumerate(want):
+            got = c.reply()
+            assert got == w, "reply %d: %r, not %r" % (i, got, w)
+
+
+def test_refused_by_name(binary):
+    with Cluster(binary, nodes=1).found() as k:
+        c = k.conn(0)
+        for name in ("MSET", "MSETNX", "RENAME", "RENAMENX", "COPY", "MOVE", "SWAPDB", "FLUSHALL",
+                     "FLUSHDB", "WATCH", "EVAL", "WAIT", "SORT"):
+            refused(c.cmd(name, "a", "b"), "'%s' is not supported" % name.lower())
+        refused(c.cmd("MULTI"), "not supported")
+        refused(c.cmd("SET", "a", "1"), "not run")
+        refused(c.cmd("EXEC"), "EXECABORT")
+        assert c.cmd("GET", "a") is None
+        refused(c.cmd("SELECT", "1"), "out of range")
+        refused(c.cmd("NOPE", "x"), "unknown command")
+        refused(c.cmd("SET", "k" * 1025, "v"), "1024")
+        refused(c.cmd("SET", "k", "v" * 65537), "--message-max")
+        refused(c.cmd("SETRANGE", "k", "65530", "0123456789"), "exceeds")
+        with k.conn(0) as web:  # a web page made a browser send this
+            web.raw(b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET a 1\r\n")
+            assert web.eof() == b""
+        assert c.cmd("GET", "a") is None
+
+
+def test_connections(binary):
+    with Cluster(binary, nodes=1, options=["--requirepass", "secret"]).found_alone() as k:
+        c = k.conn(0)
+        refused(c.cmd("GET", "a"), "NOAUTH")
+        refused(c.cmd("AUTH", "wrong"), "WRONGPASS")
+        hello = c.cmd("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "me")
+        assert hello[hello.index(b"proto") + 1] == 3 and c.cmd("CLIENT", "GETNAME") == b"me"
+        while isinstance(c.cmd("GET", "a"), Error):  # it does not serve yet
+            pass
+        assert c.cmd("CONFIG", "GET", "requirepass") == [b"requirepass", b"secret"]
+        assert c.cmd("RESET") == "RESET"
+        refused(c.cmd("GET", "a"), "NOAUTH")
+        assert c.cmd("AUTH", "secret") == "OK"
+        c.send("CLIENT", "REPLY", "OFF")
+        c.send("SET", "a", "1")
+        assert c.cmd("CLIENT", "REPLY", "ON") == "OK"
+        c.send("CLIENT", "REPLY", "SKIP")
+        c.send("SET", "a", "2")
+        assert c.cmd("GET", "a") == b"2"
+        c.send("QUIT")
+        c.send("SET", "a", "3")
+        assert c.reply() == "OK" and c.eof() == b""
+        with k.conn(0) as d:
+            assert d.cmd("AUTH", "secret") == "OK" and d.cmd("GET", "a") == b"2"
+
+
+def test_durability_of_a_command(binary):
+    with Cluster(binary).found() as k:
+        c = k.conn(0)
+        assert c.cmd("DURABILITY") == [b"default", 0]
+        for level in ("memory", "here", "all"):
+            assert c.cmd("DURABILITY", level, "SET", "d", level) == "OK"
+            assert k.conn(1).cmd("GET", "d") == level.encode()
+        assert c.cmd("DURABILITY", "memory", "COPIES", "3", "INCR", "n") == 1
+        refused(c.cmd("DURABILITY", "all", "COPIES", "4", "SET", "d", "x"), "NOREPLICAS")
+        assert c.cmd("READLEVEL", "all", "GET", "d") == b"all"
+        assert c.cmd("DURABILITY", "scope") == "OK"
+        assert c.cmd("SET", "s1", "1") == "OK" and c.cmd("SET", "s2", "2") == "OK"
+        assert c.cmd("SCOPE", "SYNC") == "OK" and c.cmd("SCOPE", "SYNC") == "OK"
+        refused(c.cmd("DURABILITY", "sometimes"), "durability")
+
+
+def test_store_for_client_libraries(binary):
+    with Cluster(binary).found() as k:
+        a, b = k.conn(0), k.conn(1)
+        serves, *addresses = a.cmd("STORE", "NODES")
+        assert serves == 1 and len(addresses) == 3
+        put = ("STORE", "PUT", "s", "v1", "SESSION", "77", "1", "0", "0")
+        first = a.cmd(*put)
+        assert first[0] == 0 and first[1] == 0 and first[5] == 3
+        again = b.cmd(*put)  # executed once: the same version, marked as a repetition
+        assert again[0] == 0 and again[1] == 1 and again[2] == first[2]
+        got = b.cmd("STORE", "GET", "s")
+        assert got[7] == b"v1" and got[2] == first[2]
+        assert a.cmd("STORE", "PUT", "s", "v2", "IFVERSION", str(got[2]))[0] == 0
+        refusal = b.cmd("STORE", "PUT", "s", "v3", "IFVERSION", str(got[2]))
+        assert refusal[0] == -125 and refusal[7] == b"v2"
+        assert a.cmd("STORE", "PUT", "s", "x", "IF", "absent")[0] == -125
+        assert a.cmd("STORE", "DEL", "s", "SESSION", "77", "2", str(got[2]), "0")[0] == 0
+        assert b.cmd("STORE", "GET", "s")[0] == -2
+
+
+def test_a_node_dies_and_returns(binary):
+    with Cluster(binary, shards=2).found() as k:
+        c = k.conn(0)
+        for i in range(300):
+            assert c.cmd("SET", "k%d" % i, "before%d" % i) == "OK"
+        k.kill(2)
+        k.until(0, "SET", "k0", "while", want=lambda r: r == "OK")
+        for i in range(1, 100):
+            assert c.cmd("SET", "k%d" % i, "while%d" % i) == "OK"
+        assert c.cmd("DEL", "k299") == 1
+        k.start(2)
+        k.wait(2)
+        d = k.conn(2)
+        assert d.cmd("GET", "k0") == b"while" and d.cmd("GET", "k299") is None
+        for i in range(1, 299):
+            assert d.cmd("GET", "k%d" % i) == b"%s%d" % (b"while" if i < 100 else b"before", i)
+        for i in range(3):  # all at once, as by a power failure
+            k.kill(i)
+        for i in range(3):
+            k.start(i)
+        for i in range(3):
+            k.wait(i)
+        c = k.conn(1)
+        for i in range(1, 299):
+            assert c.cmd("GET", "k%d" % i) == b"%s%d" % (b"while" if i < 100 else b"before", i)
+
+
+def test_one_of_three_refuses_writes(binary):
+    with Cluster(binary).found() as k:
+        c = k.conn(0)
+        assert c.cmd("SET", "a", "1") == "OK"
+        k.kill(1)
+        k.kill(2)
+        k.until(0, "GET", "a", want=lambda r: isinstance(r, Error))
+        refused(c.cmd("SET", "a", "2"), "CLUSTERDOWN")
+        assert c.cmd("PING") == "PONG"
+        k.start(1)
+        k.wait(0)
+        assert c.cmd("GET", "a") == b"1"
+        k.until(0, "SET", "a", "3", want=lambda r: r == "OK")
+
+
+def test_two_nodes(binary):
+    """One death stops writes, unless there is a witness and --min-full 1."""
+    with Cluster(binary, nodes=2, options=["--request-timeout", "2"]).found() as k:
+        c = k.conn(0)
+        assert c.cmd("SET", "a", "1") == "OK"
+        k.kill(1)
+        for _ in range(3):
+            c.send("SET", "a", "2")  # the last one is answered, too, though it waits for others
+        c.send("MGET", "a", "b")
+        refused(c.reply(), "UNKNOWN")
+        while isinstance(c.reply(), Error) and len(c.data) > c.at:
+            pass
+        k.until(0, "SET", "a", "2", want=lambda r: isinstance(r, Error))
+        k.start(1)
+        k.until(0, "SET", "a", "3", want=lambda r: r == "OK")
+    with Cluster(binary, options=["--witness", "2", "--min-full", "1"]) as k:
+        for i in range(3):
+            k.start(i, True)
+        k.wait(0)
+        c = k.conn(0)
+        assert c.cmd("SET", "a", "1") == "OK"
+        k.kill(1)
+        k.until(0, "SET", "a", "2", want=lambda r: r == "OK")
+        refused(k.conn(2).cmd("GET", "a"), "CLUSTERDOWN")
+
+
+def test_orderly_end(binary):
+    with Cluster(binary).found() as k:
+        c = k.conn(2)
+        for i in range(200):
+            c.send("SET", "e%d" % i, "v")
+        assert c.reply() == "OK"
+        assert k.kill(2, signal.SIGTERM) == 0
+        done = 1
+        try:
+            while c.reply() == "OK":
+                done += 1
+        except Closed:
+            pass
+        k.until(0, "GET", "e0", want=lambda r: r == b"v")
+        d = k.conn(0)
+        assert sum(d.cmd("GET", "e%d" % i) == b"v" for i in range(200)) >= done
+
+
+def ends(k, i, options, *words, found=False):
+    p = subprocess.run(k.command(i, found, options), stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=60, check=False)
+    text = p.stdout.decode()
+    assert p.returncode in (1, 2), (p.returncode, text)
+    for w in words:
+        assert w in text, "%r without %r" % (text, w)
+
+
+def test_start_up_errors(binary):
+    with Cluster(binary, nodes=1).found() as k:
+        other = os.path.join(k.directory, "other")
+        ends(k, 0, ["--listen", "127.0.0.1:0"], "locked", "running already")
+        # a port that is taken
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            s.listen()
+            ends(k, 0, ["--dir", other, "--listen", "127.0.0.1:%d" % s.getsockname()[1], "--peers",
+                        "127.0.0.1:%d" % free_ports(1, 2)[0]], "cannot listen", "--listen")
+        ends(k, 0, ["--dir", "/nowhere/at/all"], "/nowhere/at/all")
+        ends(k, 0, ["--node", "5"], "--node", "5")
+        ends(k, 0, ["--listen", "0.0.0.0:0"], "--requirepass")
+        k.kill(0)
+        ends(k, 0, ["--witness", "0"], "witness")
+        log = os.path.join(k.directory, "0", "shard-0.log")
+        # another cluster's log
+        ends(k, 0, ["--cluster", "99"], "another cluster")
+        ends(k, 0, ["--shards", "2"], "--shards", "cannot be changed")
+        shutil.rmtree(os.path.join(k.directory, "0"))
+        os.makedirs(os.path.join(k.directory, "0"))
+        with open(log, "wb") as f:
+            f.write(b"x" * 100000)
+        ends(k, 0, [], "not a log")
+
+
+def main():
+    binary = sys.argv[1]
+    tests = {n[5:]: f for n, f in globals().items() if n.startswith("test_")}
+    for name in sys.argv[2:] or tests:
+        tests[name](binary)
+        print("ok", name, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# ddp_server from outside, on loopback: seconds. The large harness is in harness/.
+if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
+  add_test(NAME ddp_server_nodes COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_LIST_DIR}/test_ddp_server.py $<TARGET_FILE:ddp_server>)
+  set_tests_properties(ddp_server_nodes PROPERTIES LABELS "ddp;replica" TIMEOUT 600)
+endif()
