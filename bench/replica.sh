@@ -10,7 +10,7 @@
 #
 #   ours      MINOS, clients spread over the nodes. Writes are durable at all nodes, reads are local
 #             and linearizable (leases); `confirmed` are reads that a majority confirms, `memory`
-#             writes that are in memory at all
+#             writes that are in memory at all, `here` also durable at the coordinator
 #   etcd      3.4, its defaults, clients at the leader (so that nothing is forwarded); writes are
 #             durable at a majority, reads linearizable (ReadIndex); `serial` are its serializable
 #             reads of one member, which may be stale
@@ -245,20 +245,18 @@ load() {
     serial) "$bin/etcd_load" --servers "$at_etcd" --serializable --keys $keys "$@" ;;
     redis) "$bin/resp_load" --servers "$at_redis" --wait 2 --keys $keys "$@" ;;
     raft) "$bin/resp_load" --servers "$at_raft" --keys $keys "$@" ;;
-    memory)
-        # shellcheck disable=SC2086
-        "$bin/resp_load" --servers "$at_ours" --keys $keys $memory_words "$@"
+    memory | here)
+        "$bin/resp_load" --servers "$at_ours" --setup "DURABILITY $who_" --keys $keys "$@"
         ;;
     confirmed)
-        # shellcheck disable=SC2086
-        "$bin/resp_load" --servers "$at_ours" --keys $keys $confirmed_words "$@"
+        "$bin/resp_load" --servers "$at_ours" --setup "READLEVEL default CONFIRM" --keys $keys "$@"
         ;;
     *) "$bin/resp_load" --servers "$at_ours" --keys $keys "$@" ;;
     esac
 }
 # base WHO: whose servers they are
 base() {
-    case $1 in serial) echo etcd ;; memory | confirmed) echo ours ;; *) echo "$1" ;; esac
+    case $1 in serial) echo etcd ;; memory | here | confirmed) echo ours ;; *) echo "$1" ;; esac
 }
 # run CASE WHO SUFFIX OPTIONS...
 run() {
@@ -290,11 +288,6 @@ begin_all() {
         load "$w" --fill --clients 16 --pipeline 4 >"$work/load" ||
             die "cannot fill $w: $(field first_error "$work/load")"
     done
-    # Words of the node's protocol, where it has them.
-    memory_words= confirmed_words=
-    at=${at_ours%%,*}
-    [ "$(redis-cli -p "${at#*:}" set key:ready 1 durable memory 2>/dev/null)" != OK ] ||
-        memory_words="--set-tail DURABLE\ MEMORY"
     round=0
 }
 
@@ -317,6 +310,12 @@ nodes3() {
             run ycsb_b "$w" '' --clients 64 --get-percent 95 --zipf
             run ycsb_c "$w" '' --clients 64 --zipf
         done
+        for w in memory here; do
+            run write_1 $w '' --clients 1 --get-percent 0
+            run write_64 $w '' --clients 64 --get-percent 0
+        done
+        run read_1 confirmed '' --clients 1
+        run read_64 confirmed '' --clients 64
         case $all in *etcd*) run read_64 serial '' --clients 64 ;; esac
     done
     end_all
@@ -409,7 +408,8 @@ unit() {
     *) echo op/s ;;
     esac
 }
-for w in "ours 3" "ours_5 5" "etcd 2" "etcd_5 3" "redis 1" "raft 2" "raft_5 3"; do
+for w in "ours 3" "here 1" "memory 0" "ours_5 5" "etcd 2" "etcd_5 3" "redis 1" "raft 2" \
+    "raft_5 3"; do
     ! kept write_64 "${w% *}" || echo "row replica copies ${w% *} - ${w#* } durable"
 done
 for f in "$work"/v.*; do
@@ -440,6 +440,11 @@ for p in etcd redis raft; do
     done
 done
 ratio read_64_cpu ours serial
+ratio read_64_cpu confirmed etcd
+for c in write_1 write_64; do
+    ratio $c here redis
+    ratio ${c}_cpu here redis
+done
 if kept overload ours; then
     awk -v a="$(middle saturated_64 ours)" -v b="$(middle saturated_256 ours)" \
         -v o="$(middle overload ours)" \

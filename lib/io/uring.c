@@ -19,6 +19,8 @@
  *   F5 A slot of a file in memory has an entry in the ring only for what may take long.
  *   F6 A WRITE with FUA of a handle that needs it has two entries, one after the other: the write,
  *      then a flush; `written` is set between the two.
+ *   F7 Each way has the mean time of its writes; the other way is tried after `try_gap` writes,
+ * less often while it is much slower.
  *
  * A file of tmpfs or ramfs is memory: a small transfer takes as long as its copy, and a flush
  * nothing. The ring would hand each to a worker thread, because such files cannot report that they
@@ -26,10 +28,11 @@
  * system call itself. The file's memory may be swapped out, but so may the process's own.
  *
  * FUA is RWF_DSYNC where a write carries its sync: the device has FUA or no volatile cache, or the
- * write goes through the page cache, in a worker thread. Else the kernel ends a direct write with
- * RWF_DSYNC by a flush from a work item bound to the processor of the interrupt, which waits for a
- * time slice (3 ms were measured) if that processor is busy: then the flush is a request of its own
- * (F6), which a worker thread takes on any processor.
+ * write goes through the page cache, in a worker thread. Else there are two ways. The kernel ends a
+ * direct write with RWF_DSYNC by a flush from a work item bound to the processor of the interrupt:
+ * the faster way, but it waits for a time slice (3 ms were measured) if that processor is busy. Or
+ * the flush is a request of its own (F6), which a worker thread takes on any processor. The handle
+ * uses the way that took less time, and now and then tries the other (F7).
  *
  * FLUSH is fdatasync: sync_file_range() does not reach the device's cache. ZERO
  * and DISCARD are fallocate, which the kernel runs in its own worker, for block
@@ -64,6 +67,8 @@
  * device waits while the CPU works and the other way round: a tenth of the rate at depth 32.
  */
 #define SNIC_IO_FILE__CLUMP 4u
+#define SNIC_IO_FILE__TRY 64u /* F7 */
+#define SNIC_IO_FILE__TRY_MAX 2048u
 /* Larger transfers of a file in memory are a worker's: the loop has others to serve. */
 #define SNIC_IO_FILE__COPY_MAX (64u << 10)
 
@@ -79,7 +84,12 @@ struct io_file_slot {
     int32_t refusal;   /* REFUSED: the result */
     int32_t written;   /* F6: bytes; 0: the write is not done, or needs no flush */
     uint8_t cancelled; /* asked for while it was waiting */
+    uint8_t way;       /* enum io_file_way */
+    uint8_t tries;     /* F7 */
 };
+
+/** How a WRITE becomes durable. */
+enum io_file_way { IO_FILE_PLAIN, IO_FILE_DSYNC, IO_FILE_FLUSH };
 
 struct io_file {
     struct snic_io io;
@@ -90,8 +100,11 @@ struct io_file {
     int file_slot; /* in the ring's file table, or negative */
     uint8_t closing;
     uint8_t locked;
-    uint8_t memory; /* F5 */
-    uint8_t flush;  /* F6 */
+    uint8_t memory;  /* F5 */
+    uint8_t chooses; /* F7 */
+    uint32_t try_in;
+    uint32_t try_gap;
+    uint64_t mean_ns[3]; /* enum io_file_way; 0: not known */
     struct io_file_slot slots[];
 };
 
@@ -110,6 +123,7 @@ static void io_file_finish(struct io_file_slot *slot, int64_t result, int32_t os
     SNIC_ASSERT(slot->state != IO_FILE_FREE && f->in_flight > 0); /* F1 */
     slot->state = IO_FILE_FREE;
     slot->written = 0;
+    slot->way = IO_FILE_PLAIN;
     slot->req = NULL;
     slot->next_free = f->free;
     f->free = slot;
@@ -118,11 +132,37 @@ static void io_file_finish(struct io_file_slot *slot, int64_t result, int32_t os
     io_req_finish(&f->io, req, result, os_error);
 }
 
-/** F6: 1 if the write of this slot has to be followed by a flush. */
-static int io_file_flushes(const struct io_file_slot *slot)
+/** F7 */
+static enum io_file_way io_file_choose(struct io_file_slot *slot)
 {
-    return slot->file->flush && slot->req->op == SNIC_IO_WRITE &&
-           (slot->req->flags & SNIC_IO_FUA) != 0;
+    struct io_file *f = slot->file;
+    slot->tries = 0;
+    if (slot->req->op != SNIC_IO_WRITE || (slot->req->flags & SNIC_IO_FUA) == 0)
+        return IO_FILE_PLAIN;
+    if (!f->chooses)
+        return IO_FILE_DSYNC;
+    int dsync = f->mean_ns[IO_FILE_DSYNC] < f->mean_ns[IO_FILE_FLUSH];
+    if (--f->try_in == 0) {
+        f->try_in = f->try_gap;
+        slot->tries = 1;
+        dsync = !dsync;
+    }
+    return dsync ? IO_FILE_DSYNC : IO_FILE_FLUSH;
+}
+
+static void io_file_chosen(const struct io_file_slot *slot)
+{
+    struct io_file *f = slot->file;
+    uint64_t *mean = &f->mean_ns[slot->way];
+    uint64_t other = f->mean_ns[slot->way == IO_FILE_DSYNC ? IO_FILE_FLUSH : IO_FILE_DSYNC];
+    uint64_t took = snic_loop_clock(f->io.loop) - slot->req->queued_ns;
+    uint64_t part = *mean == 0 ? 1 : slot->tries ? 2 : 8;
+    *mean += took / part - *mean / part;
+    if (!slot->tries)
+        return;
+    f->try_gap = took / 2 < other ? SNIC_IO_FILE__TRY : 2 * f->try_gap;
+    if (f->try_gap > SNIC_IO_FILE__TRY_MAX)
+        f->try_gap = SNIC_IO_FILE__TRY_MAX;
 }
 
 /** The kernel's answer: bytes, 0, or -errno. */
@@ -137,13 +177,15 @@ static void io_file_answer(struct io_file_slot *slot, int64_t res)
         io_file_finish(slot, snic_error_from_os((int)res), (int32_t)-res);
         return;
     }
-    if (slot->written > 0) {
-        io_file_finish(slot, slot->written, 0);
-        return;
-    }
-    if (res > 0 && io_file_flushes(slot)) {
+    if (slot->way == IO_FILE_FLUSH && slot->written == 0 && res > 0) {
         slot->written = (int32_t)res;
         io_file_send(slot);
+        return;
+    }
+    if (slot->file->chooses && slot->way != IO_FILE_PLAIN)
+        io_file_chosen(slot);
+    if (slot->written > 0) {
+        io_file_finish(slot, slot->written, 0);
         return;
     }
     int moves = slot->req->op == SNIC_IO_READ || slot->req->op == SNIC_IO_WRITE;
@@ -161,9 +203,10 @@ static void io_file_complete(struct snic_uring_op *op, int32_t res, uint32_t fla
 
 /* ---- Submission ---- */
 
-static void io_file_prep_transfer(const struct io_file *f, struct io_uring_sqe *sqe,
-                                  const struct snic_io_req *req)
+static void io_file_prep_transfer(struct io_file_slot *slot, struct io_uring_sqe *sqe)
 {
+    const struct io_file *f = slot->file;
+    const struct snic_io_req *req = slot->req;
     int write = req->op == SNIC_IO_WRITE;
     const struct snic_iov *one = req->iov == NULL ? &req->buf : req->iov;
     if (req->iov_count > 1) {
@@ -183,7 +226,8 @@ static void io_file_prep_transfer(const struct io_file *f, struct io_uring_sqe *
     } else {
         io_uring_prep_read(sqe, f->fd, one->base, (unsigned)one->size, req->offset);
     }
-    if ((req->flags & SNIC_IO_FUA) != 0 && !f->flush)
+    slot->way = (uint8_t)io_file_choose(slot);
+    if (slot->way == IO_FILE_DSYNC)
         sqe->rw_flags = RWF_DSYNC;
 }
 
@@ -211,7 +255,7 @@ static void io_file_send(struct io_file_slot *slot)
                                 (off_t)req->offset, (off_t)req->length);
         break;
     default:
-        io_file_prep_transfer(f, sqe, req);
+        io_file_prep_transfer(slot, sqe);
         break;
     }
     if (f->file_slot >= 0) {
@@ -573,14 +617,16 @@ static int io_file_attach(struct io_file *f, const struct snic_io_uring_opts *o,
     struct statfs fs;
     f->memory = S_ISREG(st.st_mode) && fstatfs(f->fd, &fs) == 0 &&
                 (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
-    f->flush =
+    f->chooses =
         direct && !f->memory && io_file_needs_flush(S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev);
+    f->try_gap = SNIC_IO_FILE__TRY;
+    f->try_in = SNIC_IO_FILE__TRY;
     int r = io_file_geometry(f, &st, o->flags, direct);
     if (r != 0 && direct && (o->flags & SNIC_IO_OPEN_DIRECT) == 0) {
         int mode = fcntl(f->fd, F_GETFL);
         if (mode < 0 || fcntl(f->fd, F_SETFL, mode & ~O_DIRECT) != 0)
             return -errno;
-        f->flush = 0;
+        f->chooses = 0;
         r = io_file_geometry(f, &st, o->flags, 0);
     }
     return r;
