@@ -184,6 +184,11 @@ void store_expire_fire(struct snic_timer *t, uint64_t now_ns)
 /* The heap's order, and that it has what X1 wants. */
 int store_expire_check(const struct snic_store *s)
 {
+    uint32_t placed = 0;
+    for (uint32_t n = 0; n < s->p.records; n++)
+        placed += store_node_in(s, n) && s->p.nodes[n].heap != 0;
+    if (placed != s->heap_count)
+        return SNIC_ECORRUPT;
     for (uint32_t at = 0; at < s->heap_count; at++) {
         uint32_t n = s->p.heap[at];
         if (s->p.nodes[n].heap != at + 1 || !store_node_in(s, n))

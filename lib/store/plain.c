@@ -57,6 +57,8 @@ static int plain_write(struct snic_store_op *op)
         op->size = old.key_size;
         op->value = value;
         snic_replica_hold(s->replica, value);
+    }
+    if (result == SNIC_EEXIST || result == SNIC_ECORRUPT) {
         store_finish_later(op, result);
         return 0;
     }
