@@ -237,7 +237,8 @@ LAYERS = {
         ["cas.c", "replay.c", "purge.c"],
         ["follow.c"],
         # nodes that join, restart, and a new membership
-        ["learn.c", "restart.c"],
+        ["donor.c", "run.c", "restart.c"],
+        ["learn.c"],
         ["epoch.c"],
         # the engine, and its check
         ["canon.c", "check.c"],

@@ -260,16 +260,18 @@ enum snic_ddp_msg_type {
     SNIC_DDP_QUERY,       /**< what became of the write that locks this key? Answered by VAL, by
                                INV, or by a QUERY with LOCKED: it is still under way */
     SNIC_DDP_NACK,        /**< `ts`, a CAS, met a newer write: seen[0], whose value comes with it */
-    SNIC_DDP_PULL,        /**< learner: the donor's records from number `scope` on, but for those
-                               of seen[0], a bit for each number from there */
-    SNIC_DDP_RECORD,      /**< for a learner: number `scope` + `index` */
-    SNIC_DDP_PULLED,      /**< the piece at `scope` is the numbers of seen[1], a bit each; the next
-                               is at seen[0] */
+    SNIC_DDP_PULL,        /**< learner: compare these ranges of hashes (lib/replica/FORMAT.md has
+                               `scope`; the digests are in `key` and seen). With `ts`: the value
+                               of `key`, of that timestamp or a newer one */
+    SNIC_DDP_RECORD,      /**< for a learner: a record with its value */
+    SNIC_DDP_PULLED,      /**< which ranges of `scope` are equal: seen[1]; the keys offered of the
+                               others add up to seen[0] */
     SNIC_DDP_DIGEST,      /**< restart: what the keys of range `index` add up to: `scope` */
     SNIC_DDP_RESTARTED,   /**< restart: mine is in order */
     SNIC_DDP_PURGE_REQUEST, /**< may this tombstone go? */
     SNIC_DDP_PURGE_ACK,
-    SNIC_DDP_PURGE
+    SNIC_DDP_PURGE,
+    SNIC_DDP_OFFER /**< for a learner: RECORD without the value, which PULL with `ts` requests */
 };
 
 enum {
@@ -320,25 +322,34 @@ enum snic_ddp_event_type {
     SNIC_DDP_MESSAGE,  /**< msg */
     SNIC_DDP_APPENDED, /**< key, ts: that record is durable */
     SNIC_DDP_FLUSHED,  /**< id of FLUSH: all appended before it is durable */
-    SNIC_DDP_EPOCH,    /**< view: a new membership */
+    SNIC_DDP_EPOCH,    /**< view: a new membership. SNIC_DDP_RETIRED in flags: of a learner that
+                            begins, the log drops all that it has so far */
     SNIC_DDP_LEASE,    /**< ts: served until this time (exclusive); 0: no longer. ns */
-    SNIC_DDP_LOADED, /**< key, ts, value, length: a record of the own log, before the first EPOCH */
-    SNIC_DDP_TICK,   /**< nothing but the time */
-    SNIC_DDP_FIRE,   /**< a timer, named by its number (snic_ddp_timers), before its time: for
-                          checkers */
-    SNIC_DDP_TIMES   /**< ts, scope: retransmit_ns and replay_ns from now on, as measured: from one
-                          round trip, and of replay_ns one flush, upwards. value: how long a flush
-                          takes, 0: unknown; a node that has a write is not probed more often for
-                          its durability. Timers that are armed keep their time, and none ends
-                          before one armed earlier for as long */
+    SNIC_DDP_LOADED,   /**< key, ts, value, length: a record of the own log, before the first EPOCH,
+                            in the log's order. In flags, as they were in its APPEND,
+                            SNIC_DDP_REPLACES and SNIC_DDP_DROPS */
+    SNIC_DDP_TICK,     /**< nothing but the time */
+    SNIC_DDP_FIRE,     /**< a timer, named by its number (snic_ddp_timers), before its time: for
+                            checkers */
+    SNIC_DDP_TIMES, /**< ts, scope: retransmit_ns and replay_ns from now on, as measured: from one
+                         round trip, and of replay_ns one flush, upwards. value: how long a flush
+                         takes, 0: unknown; a node that has a write is not probed more often for
+                         its durability. Timers that are armed keep their time, and none ends
+                         before one armed earlier for as long */
+    SNIC_DDP_SHED   /**< a learner: there is no memory or log for what comes in. Drops a record
+                         that the donor has not confirmed */
 };
 
 enum snic_ddp_role { SNIC_DDP_FENCED = 0, SNIC_DDP_LEARNER, SNIC_DDP_FULL };
 
 /**
- * A membership, decided elsewhere (member.h). An engine takes part once: a node that was left out,
- * or has a new incarnation, begins with a new init, as a LEARNER and with nothing loaded (A2). A
- * node that begins as FULL has nothing loaded either, as have all others, or begins with `restart`.
+ * A membership, decided elsewhere (member.h). A node that was left out, or has a new incarnation,
+ * comes back as a LEARNER: after a view without it, or in a new engine with what its log has
+ * loaded. What it holds then are hints: no INV, ACK, read or CAS sees them before the donor has
+ * confirmed the key's timestamp (A2); they save sending the value. A node that begins as FULL has
+ * nothing loaded, as have all others, or begins with `restart`. Before an EPOCH that makes a node a
+ * LEARNER again, APPENDED reports what the log has taken, durable or not; afterwards nothing is
+ * reported for what was polled before it.
  */
 struct snic_ddp_view {
     uint32_t epoch;    /**< above the last one given and all loaded; at most SNIC_DDP_EPOCH_MAX */
@@ -398,14 +409,23 @@ enum snic_ddp_action_type {
                           readable, if it is locked at first. flags: LOCKED it is not readable
                           yet; TOMBSTONE; CAS with LOCKED: one that is not decided; see
                           SNIC_DDP_REMOVED and SNIC_DDP_IDLE. The order of a key's changes is
-                          that of their timestamps */
+                          that of their timestamps; but a learner's record that its donor does not
+                          have is REMOVED, or before another comes in its place */
 };
 
+/** Flags of APPEND, LOADED, CHANGED, EPOCH and snic_ddp_next(). */
 enum {
     SNIC_DDP_BACKGROUND = 1 << 8, /**< APPEND */
     SNIC_DDP_REMOVED = 1 << 9,    /**< CHANGED: there is no record any more */
-    SNIC_DDP_IDLE = 1 << 10 /**< CHANGED: at a node that serves no reads (FULL, and READY if it
-                                 was a restart), where nothing is readable */
+    SNIC_DDP_IDLE = 1 << 10,      /**< CHANGED: at a node that serves no reads (FULL, and READY if
+                                       it was a restart), where nothing is readable */
+    /** APPEND, LOADED: this record counts, whatever timestamp the log has of the key before it. */
+    SNIC_DDP_REPLACES = 1 << 11,
+    /** APPEND, LOADED: no record: what the log has of the key before it is void. There is no
+     * APPENDED for it; a FLUSH covers it. TOMBSTONE is set, too. */
+    SNIC_DDP_DROPS = 1 << 12,
+    SNIC_DDP_RETIRED = 1 << 13, /**< EPOCH */
+    SNIC_DDP_HINT = 1 << 14     /**< next: the donor has not confirmed it */
 };
 
 /**
@@ -500,7 +520,8 @@ SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_
                                          const struct snic_ddp_key *key,
                                          struct snic_ddp_entry *out);
 /**
- * The next record, in no order, tombstones and locked ones too (marked by their flags). *@p cursor
+ * The next record, in no order, tombstones, locked ones and hints too (marked by their flags: of
+ * MSG_TOMBSTONE, MSG_LOCKED, MSG_CAS and HINT). *@p cursor
  * begins as 0. Records that are present all the time are returned once. [owner]
  * @return 0 and @p out; SNIC_ENOENT there are no more
  */
@@ -513,6 +534,25 @@ SNIC_API SNIC_NODISCARD int snic_ddp_next(const struct snic_ddp *d, uint64_t *cu
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
                                           struct snic_ddp_entry *out);
+
+/**
+ * What the log has to keep of a key: as snic_ddp_find(), and of a learner what the donor has not
+ * confirmed yet, too. SNIC_DDP_REPLACES in flags: and records of the key with a higher timestamp.
+ * [owner]
+ * @return 0 and @p out; SNIC_ENOENT nothing
+ */
+SNIC_API SNIC_NODISCARD int snic_ddp_kept(const struct snic_ddp *d, const struct snic_ddp_key *key,
+                                          struct snic_ddp_entry *out);
+
+/** A learner's progress; of one that has learned, its end. */
+struct snic_ddp_learning {
+    uint64_t done;      /**< of 2^32: the hashes that are compared, or are being so         */
+    uint64_t hints;     /**< own records that the donor has not confirmed yet               */
+    uint64_t confirmed; /**< own records that it has                                        */
+    uint64_t dropped;   /**< own records that it does not have                              */
+    uint64_t pulled;    /**< values received                                                */
+    uint64_t bytes;     /**< theirs                                                         */
+};
 
 /** Event counts so far, and the present occupancy. */
 struct snic_ddp_counters {
@@ -539,6 +579,7 @@ struct snic_ddp_stats {
     uint32_t scopes;
     uint32_t learned; /**< 1: CAUGHT_UP was emitted */
     struct snic_ddp_counters counters;
+    struct snic_ddp_learning learning;
 };
 /** Counters and occupancy as of the last step. [owner] */
 SNIC_API void snic_ddp_get_stats(const struct snic_ddp *d, struct snic_ddp_stats *out);
@@ -549,7 +590,7 @@ enum snic_ddp_timer_kind {
     SNIC_DDP_TIMER_WRITE = 1, /**< key, ts: INV again */
     SNIC_DDP_TIMER_SCOPE,     /**< ts: the scope: PERSIST again */
     SNIC_DDP_TIMER_LOCK,      /**< key, ts: QUERY, then replay */
-    SNIC_DDP_TIMER_PULL,
+    SNIC_DDP_TIMER_PULL,      /**< ranges again */
     SNIC_DDP_TIMER_RESTART,
     SNIC_DDP_TIMER_PURGE
 };

@@ -24,7 +24,9 @@
  *  - An operation that was accepted is answered once, from the loop, never inside submit.
  *    SNIC_EUNKNOWN: the node left the membership meanwhile, or stopped; the write may or may not
  *    happen. SNIC_EAGAIN at submit: no room now, nothing happened.
- *  - A node that others left out comes back by itself, as a learner with an empty table.
+ *  - A node that others left out comes back by itself, as a learner: what it had and the others
+ * still have is not sent again. Its log stays as it is until it has caught up, so if all others are
+ * lost meanwhile an operator can begin from it.
  *  - A log that fails (a write, a flush, and there is no second try of a flush) stops the node at
  *    once: state STOPPED. The others continue without it. So does snic_replica_stop(); a node that
  *    only stops answering is to the others as one that crashed, so there is no orderly leave.

@@ -9,6 +9,38 @@
  */
 #include "ddp_priv.h"
 
+static void ddp_canon_run(struct ddp_canon *o, const struct ddp_run *run)
+{
+    ddp_canon_u64(o, run->lo);
+    ddp_canon_u64(o, run->end);
+    ddp_canon_u64(o, run->sum);
+    ddp_canon_u64(o, run->query);
+    ddp_canon_u64(o, run->list == DDP_LIST_NEXT ? run->after.w[0] : 0);
+    ddp_canon_u64(o, run->list == DDP_LIST_NEXT ? run->after.w[1] : 0);
+    ddp_canon_u64(o, (uint64_t)run->bits << 48 | (uint64_t)run->state << 40 |
+                         (uint64_t)run->ranges << 32 | (uint64_t)run->done << 24 |
+                         (uint64_t)run->same << 16 | (uint64_t)run->list << 8 | run->more);
+    ddp_canon_u64(o, (uint64_t)run->durable << 16 | (uint64_t)run->offers << 8 | run->budget);
+    /* The order of offers is that of their arrival, and decides nothing. */
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < run->offers; i++) {
+        const struct ddp_offer *x = &run->offer[i];
+        sum += ddp_rec_sum(&x->key, x->ts, x->length << 1 | x->requested);
+    }
+    ddp_canon_u64(o, sum);
+}
+
+static void ddp_canon_learn(struct ddp_canon *o, const struct snic_ddp *d)
+{
+    ddp_canon_u64(o, (uint64_t)d->learn << 32 | d->log_void);
+    if (d->learn != DDP_LEARN_PULLS)
+        return;
+    ddp_canon_u64(o, d->learn_next);
+    ddp_canon_u64(o, d->learn_keys);
+    for (uint32_t i = 0; i < d->runs; i++)
+        ddp_canon_run(o, ddp_run_at(d, i));
+}
+
 static void ddp_canon_head(struct ddp_canon *o, const struct snic_ddp *d)
 {
     ddp_canon_u64(o, (uint64_t)d->epoch << 32 | d->role << 16 | (uint64_t)d->took_part << 1 |
@@ -28,13 +60,7 @@ static void ddp_canon_head(struct ddp_canon *o, const struct snic_ddp *d)
         ddp_canon_u64(o, d->purge_key.w[1]);
         ddp_canon_u64(o, d->purge_ack);
     }
-    ddp_canon_u64(o, d->learn);
-    if (d->learn == DDP_LEARN_PULLS) {
-        ddp_canon_u64(o, d->pull_cursor);
-        ddp_canon_u64(o, d->pull_next);
-        ddp_canon_u64(o, d->pull_has);
-        ddp_canon_u64(o, d->pull_got);
-    }
+    ddp_canon_learn(o, d);
     ddp_canon_u64(o, (uint64_t)d->restart << 32 | d->restarted);
     if (d->restart != DDP_RESTART_NOT) {
         ddp_canon_u64(o, d->differ);
@@ -121,6 +147,14 @@ static void ddp_canon_rec(struct ddp_canon *o, const struct snic_ddp *d, const s
     ddp_canon_u64(o, r->key.w[0]);
     ddp_canon_u64(o, r->key.w[1]);
     ddp_canon_u64(o, r->vts);
+    if (ddp_is_hint(d, r)) {
+        ddp_canon_u64(o, UINT64_MAX);
+        ddp_canon_u64(o, r->value);
+        ddp_canon_u64(o, (uint64_t)(r->flags & (SNIC_DDP_MSG_TOMBSTONE | DDP_R_ABOVE)) << 32 |
+                             r->length);
+        ddp_canon_u64(o, r->dts);
+        return;
+    }
     ddp_canon_u64(o, r->rd);
     ddp_canon_u64(o, r->value);
     ddp_canon_u64(o, (uint64_t)r->flags << 32 | r->length);

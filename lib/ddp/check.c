@@ -50,6 +50,9 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
         return SNIC_ECORRUPT; /* C1: a CAS that is not decided is complete nowhere */
     if ((r->flags & DDP_R_DIRTY) != 0 || (r->vts == 0 && r->writes == SNIC_DDP__NIL))
         return SNIC_ECORRUPT; /* I6, I8 */
+    if ((r->flags & DDP_R_REPLACES) != 0 ||
+        (d->role == SNIC_DDP_FULL && (r->flags & DDP_R_ABOVE) != 0))
+        return SNIC_ECORRUPT; /* what the log has above it is void by now */
     if (ddp_find(d, &r->key) != r || r->hash != ddp_hash(&r->key))
         return SNIC_ECORRUPT;
     for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddp_write_at(d, i)->next) {
@@ -78,11 +81,21 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
     return ddp_check_watch(d, r);
 }
 
+/* I10 */
+static int ddp_check_hint(const struct snic_ddp *d, const struct ddp_rec *r)
+{
+    if (r->vts == 0 || r->dts > r->vts || r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL ||
+        r->reads.first != SNIC_DDP__NIL || r->timer.armed != 0 || (r->flags & DDP_R_DIRTY) != 0 ||
+        ddp_find_any(d, &r->key) != r || r->hash != ddp_hash(&r->key))
+        return SNIC_ECORRUPT;
+    return 0;
+}
+
 /* late[] counts what waits too long for each node; `suspected` is what SUSPECT last reported. */
 static int ddp_check_late(const struct snic_ddp *d, const struct ddp_suspects *s, int silent)
 {
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        uint32_t count = (d->pull_late >> n & 1) + (d->restart_late >> n & 1);
+        uint32_t count = (d->learn_late >> n & 1) + (d->restart_late >> n & 1);
         for (uint32_t i = 0; i < d->writes.high; i++)
             count += (silent ? ddp_write_at(d, i)->silent : ddp_write_at(d, i)->late) >> n & 1;
         for (uint32_t i = 0; i < d->scopes.high; i++)
@@ -123,6 +136,7 @@ int snic_ddp_check(const struct snic_ddp *d)
 {
     uint32_t recs = 0;
     uint32_t tombstones = 0;
+    uint32_t hints = 0;
     uint32_t writes = 0;
     uint32_t waits = 0;
     uint32_t reads = 0;
@@ -139,9 +153,17 @@ int snic_ddp_check(const struct snic_ddp *d)
             continue;
         recs++;
         tombstones += (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0;
+        if (ddp_is_hint(d, r)) {
+            hints++;
+            if (ddp_check_hint(d, r) != 0)
+                return SNIC_ECORRUPT;
+            continue;
+        }
         if (ddp_check_rec(d, r, &writes, &waits, &reads) != 0)
             return SNIC_ECORRUPT;
     }
+    if (hints != d->hints || (hints != 0 && d->role == SNIC_DDP_FULL))
+        return SNIC_ECORRUPT; /* I10 */
     if (recs != d->recs.used || tombstones != d->tombstones || ddp_index_count(&d->index) != recs)
         return SNIC_ECORRUPT;
     for (uint32_t t = 0; t < DDP_T_NODE; t++) {

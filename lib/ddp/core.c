@@ -98,13 +98,19 @@ void ddp_index_place(struct ddp_index *x, const void *block, uint64_t *end, uint
     uint64_t slots = snic_pow2_up((uint64_t)recs * 3 / 2 + 1);
     x->at = ddp_core_offset(block, *end, x);
     x->mask = (uint32_t)(slots - 1);
+    x->shift = (uint32_t)(32 - __builtin_ctzll(slots));
     *end += snic_align_up(slots * sizeof(struct ddp_slot), SNIC_DDP_ALIGN);
+}
+
+void ddp_index_clear(struct ddp_index *x)
+{
+    memset(ddp_index_slots(x), 0, ((size_t)x->mask + 1) * sizeof(struct ddp_slot));
 }
 
 void ddp_index_add(struct ddp_index *x, uint32_t hash, uint32_t n)
 {
     struct ddp_slot *slots = ddp_index_slots(x);
-    uint32_t i = hash & x->mask;
+    uint32_t i = hash >> x->shift;
     while (slots[i].rec != 0)
         i = (i + 1) & x->mask;
     slots[i].hash = hash;
@@ -114,13 +120,13 @@ void ddp_index_add(struct ddp_index *x, uint32_t hash, uint32_t n)
 void ddp_index_remove(struct ddp_index *x, uint32_t hash, uint32_t n)
 {
     struct ddp_slot *slots = ddp_index_slots(x);
-    uint32_t hole = hash & x->mask;
+    uint32_t hole = hash >> x->shift;
     while (slots[hole].rec != n + 1) {
         SNIC_ASSERT(slots[hole].rec != 0); /* it is in the index */
         hole = (hole + 1) & x->mask;
     }
     for (uint32_t i = (hole + 1) & x->mask; slots[i].rec != 0; i = (i + 1) & x->mask) {
-        uint32_t home = slots[i].hash & x->mask;
+        uint32_t home = slots[i].hash >> x->shift;
         /* It may fill the hole unless its home lies behind the hole. */
         if (((i - home) & x->mask) >= ((i - hole) & x->mask)) {
             slots[hole] = slots[i];
@@ -137,6 +143,23 @@ uint32_t ddp_index_count(const struct ddp_index *x)
     for (uint32_t i = 0; i <= x->mask; i++)
         count += ddp_index_slots(x)[i].rec != 0;
     return count;
+}
+
+uint32_t ddp_index_walk(const struct ddp_index *x, struct ddp_walk *w)
+{
+    const struct ddp_slot *slots = ddp_index_slots(x);
+    uint64_t first = w->lo >> x->shift;
+    uint64_t last = w->hi == w->lo ? first : (w->hi - 1) >> x->shift;
+    while (w->slots <= x->mask) {
+        const struct ddp_slot *s = &slots[(first + w->slots) & x->mask];
+        /* Those behind the range's last slot may have been pushed there by their predecessors. */
+        if (s->rec == 0 && first + w->slots > last)
+            break;
+        w->slots++;
+        if (s->rec != 0 && s->hash >= w->lo && s->hash < w->hi)
+            return s->rec - 1;
+    }
+    return SNIC_DDP__NIL;
 }
 
 /* ---- Timers ---- */

@@ -103,12 +103,13 @@ struct ddp_slot {
 
 /*
  * Open addressing of (hash, number), at most two thirds full. Removal shifts back what follows, so
- * there are no marks to skip. Records begin with their key.
+ * there are no marks to skip. Records begin with their key. A record's place follows from the upper
+ * bits of its hash, so the records of a range of hashes are together, whatever the table's size.
  */
 struct ddp_index {
     uint64_t at; /* from this struct to the first slot */
     uint32_t mask;
-    uint32_t pad;
+    uint32_t shift; /* of a hash, to get its first slot */
 };
 
 static inline struct ddp_slot *ddp_index_slots(const struct ddp_index *x)
@@ -137,7 +138,7 @@ static inline uint32_t ddp_index_find(const struct ddp_index *x, const void *rec
 {
     const struct ddp_slot *slots = ddp_index_slots(x);
     uint32_t hash = ddp_hash(key);
-    for (uint32_t i = hash & x->mask; slots[i].rec != 0; i = (i + 1) & x->mask) {
+    for (uint32_t i = hash >> x->shift; slots[i].rec != 0; i = (i + 1) & x->mask) {
         uint32_t n = slots[i].rec - 1;
         if (slots[i].hash == hash && ddp_same_key(ddp_part(recs, (uint64_t)n * size), key))
             return n;
@@ -146,10 +147,20 @@ static inline uint32_t ddp_index_find(const struct ddp_index *x, const void *rec
 }
 
 void ddp_index_place(struct ddp_index *x, const void *block, uint64_t *end, uint32_t recs);
+void ddp_index_clear(struct ddp_index *x);
 void ddp_index_add(struct ddp_index *x, uint32_t hash, uint32_t n);
 void ddp_index_remove(struct ddp_index *x, uint32_t hash, uint32_t n);
 /* How many slots are taken. */
 uint32_t ddp_index_count(const struct ddp_index *x);
+
+/* The records with hashes from lo on, below hi (at most 2^32). O(their slots). */
+struct ddp_walk {
+    uint64_t lo;
+    uint64_t hi;
+    uint64_t slots; /* seen */
+};
+/* The number of the next one, or SNIC_DDP__NIL. The index must not change on the way. */
+uint32_t ddp_index_walk(const struct ddp_index *x, struct ddp_walk *w);
 
 /* ---- Timers ---- */
 

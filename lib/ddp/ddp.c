@@ -48,6 +48,9 @@ static size_t ddp_layout(const struct snic_ddp_opts *o, struct snic_ddp *d)
                    offsetof(struct ddp_read, next));
     ddp_pool_place(&d->scopes, d, &end, o->scopes_max, sizeof(struct ddp_scope),
                    offsetof(struct ddp_scope, next));
+    d->runs = (uint32_t)snic_min_u64(o->keys_max, SNIC_DDP__RUNS);
+    d->run_at = end;
+    end += snic_align_up(d->runs * sizeof(struct ddp_run), SNIC_DDP_ALIGN);
     return end > SIZE_MAX ? 0 : (size_t)end;
 }
 
@@ -87,8 +90,10 @@ int snic_ddp_init(struct snic_ddp **out, void *mem, size_t mem_size,
     size_t size = snic_ddp_memsize(opts);
     if (size == 0 || mem == NULL || mem_size < size)
         return SNIC_ENOSPC;
-    memset(mem, 0, size);
+    memset(d, 0, sizeof(*d)); /* a pool's object is cleared when it is taken */
     (void)ddp_layout(&o, d);
+    ddp_index_clear(&d->index);
+    ddp_runs_end(d);
     d->o = o;
     ddp_rules_fill(o.flags, d->rules);
     d->reads_durable = (uint32_t)ddp_reads_durable(o.model, SNIC_DDP_DURABILITY_DEFAULT);
@@ -144,11 +149,22 @@ static void ddp_eval(struct snic_ddp *d, struct ddp_rec *r)
         ddp_remove(d, r); /* I8 */
 }
 
+/* Of an object that was in use at some time? Others are not even cleared. */
+static int ddp_timer_is(const struct snic_ddp *d, uint32_t number)
+{
+    uint32_t node = ddp_timer_of_node(d, 0);
+    if (number < d->o.writes_max)
+        return number < d->writes.high;
+    if (number < node)
+        return number - d->o.writes_max < d->scopes.high;
+    return number < node + DDP_T_NODE + d->recs.high;
+}
+
 /* Fire a timer: 0, or SNIC_EINVAL if it is not armed. */
 static int ddp_timer_fire(struct snic_ddp *d, uint32_t number)
 {
     uint32_t node = ddp_timer_of_node(d, 0);
-    if (number >= node + DDP_T_NODE + d->recs.high || ddp_timers_at(&d->timers, number)->armed == 0)
+    if (!ddp_timer_is(d, number) || ddp_timers_at(&d->timers, number)->armed == 0)
         return SNIC_EINVAL;
     ddp_timer_stop(d, number);
     if (number < d->o.writes_max)
@@ -213,6 +229,8 @@ static int ddp_work(struct snic_ddp *d)
         (void)ddp_act(d, SNIC_DDP_NEED_EPOCH);
         return 1;
     }
+    if (d->learn != DDP_LEARN_NOT)
+        return ddp_learn_work(d);
     return d->restart == DDP_RESTART_NOT ? 0 : ddp_restart_work(d);
 }
 
@@ -255,6 +273,7 @@ static int ddp_deliver(struct snic_ddp *d, const struct snic_ddp_msg *m)
     case SNIC_DDP_PULL:
     case SNIC_DDP_RECORD:
     case SNIC_DDP_PULLED:
+    case SNIC_DDP_OFFER:
         return ddp_learn_message(d, m);
     case SNIC_DDP_DIGEST:
     case SNIC_DDP_RESTARTED:
@@ -272,7 +291,8 @@ static int ddp_deliver(struct snic_ddp *d, const struct snic_ddp_msg *m)
 static int ddp_message_ruled(const struct snic_ddp_msg *m)
 {
     uint32_t rule = m->flags >> SNIC_DDP_MSG_RULES;
-    if (m->type == SNIC_DDP_INV || m->type == SNIC_DDP_NACK || m->type == SNIC_DDP_RECORD)
+    if (m->type == SNIC_DDP_INV || m->type == SNIC_DDP_NACK || m->type == SNIC_DDP_RECORD ||
+        m->type == SNIC_DDP_OFFER)
         return rule <= DDP_HERE;
     return rule == 0;
 }
@@ -326,7 +346,7 @@ static int ddp_event(struct snic_ddp *d, const struct snic_ddp_event *ev)
     case SNIC_DDP_FLUSHED:
         return ddp_flushed(d, ev->id);
     case SNIC_DDP_EPOCH:
-        return ddp_epoch(d, ev->view);
+        return ddp_epoch(d, ev->view, ev->flags);
     case SNIC_DDP_LEASE:
         d->lease_ns = ev->ts;
         return 0;
@@ -339,6 +359,8 @@ static int ddp_event(struct snic_ddp *d, const struct snic_ddp_event *ev)
         return ddp_timer_fire(d, ev->id);
     case SNIC_DDP_TIMES:
         return ddp_timers_set(&d->timers, ev->ts, ev->scope, ev->value);
+    case SNIC_DDP_SHED:
+        return ddp_learn_shed(d);
     default:
         return SNIC_EINVAL;
     }
@@ -403,6 +425,7 @@ int snic_ddp_next(const struct snic_ddp *d, uint64_t *cursor, struct snic_ddp_en
         if (r->vts == 0)
             continue;
         ddp_entry(d, r, out);
+        out->flags |= ddp_is_hint(d, r) ? (uint32_t)SNIC_DDP_HINT : 0;
         *cursor = i + 1;
         return 0;
     }
@@ -416,6 +439,18 @@ int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
     if (r == NULL || r->vts == 0)
         return SNIC_ENOENT;
     ddp_entry(d, r, out);
+    return 0;
+}
+
+int snic_ddp_kept(const struct snic_ddp *d, const struct snic_ddp_key *key,
+                  struct snic_ddp_entry *out)
+{
+    const struct ddp_rec *r = ddp_find_any(d, key);
+    if (r == NULL || r->vts == 0 || (d->log_void && ddp_is_hint(d, r)))
+        return SNIC_ENOENT;
+    ddp_entry(d, r, out);
+    if ((r->flags & DDP_R_ABOVE) != 0)
+        out->flags |= SNIC_DDP_REPLACES;
     return 0;
 }
 
@@ -433,4 +468,6 @@ void snic_ddp_get_stats(const struct snic_ddp *d, struct snic_ddp_stats *out)
     out->scopes = d->scopes.used;
     out->learned = d->learn == DDP_LEARN_DONE;
     out->counters = d->counters;
+    out->learning = d->learning;
+    out->learning.hints = d->hints;
 }

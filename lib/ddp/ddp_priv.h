@@ -29,6 +29,10 @@
  *     here, and that is all that gv, gd, an unlock, an answer or a CAS is concluded from, in any
  *     model. Nothing depends on the newer one being complete, which is what PAPER waits for. A
  *     CAS that is not decided does not wait either: an older one is refused (C1).
+ * I10 A hint is a record that the node brought into its present part as a learner and that the
+ * donor has not confirmed. ddp_find() does not see it: to the protocol the key is absent. It has
+ *     neither write, wait, read nor timer. Its dts is what the log has of it, its vts is what it
+ *     would be if confirmed. A node that is FULL has none.
  */
 #ifndef SNIC_DDP_PRIV_H
 #define SNIC_DDP_PRIV_H
@@ -38,8 +42,9 @@
 /* Actions held: the most that one handler or one piece of work emits, PULL's, is below half. */
 #define SNIC_DDP__RING 32
 #define SNIC_DDP__ROOM 12   /* of the ring, that must be free to begin another part of a piece */
-#define SNIC_DDP__PIECE 16  /* records that a PULL is answered with */
-#define SNIC_DDP__WINDOW 64 /* numbers that they are of: bits of a word */
+#define SNIC_DDP__RUNS 16   /* of ranges, that a learner compares at a time */
+#define SNIC_DDP__SPLIT 4   /* ranges of a run */
+#define SNIC_DDP__OFFERS 14 /* records that a PULL is answered with */
 #define SNIC_DDP__RANGES 64 /* of keys, that a restart compares */
 /* A value of more bytes is not sent again before a node has answered that it does not have it. */
 #define SNIC_DDP__RESEND 4096
@@ -48,10 +53,12 @@
 enum ddp_rec_flag {
     DDP_R_USED = 1 << 8,
     DDP_R_DIRTY = 1 << 9,
-    DDP_R_CAS = 1 << 10,     /* vts is a CAS that is not known to be decided: replayed as one */
-    DDP_R_PERMIT = 1 << 11,  /* its coordinator has declined to decide it */
-    DDP_R_QUERIED = 1 << 12, /* QUERY was sent: the next time-out replays */
-    DDP_R_URGED = 1 << 13    /* a background APPEND of vts was followed by a FLUSH */
+    DDP_R_CAS = 1 << 10,      /* vts is a CAS that is not known to be decided: replayed as one */
+    DDP_R_PERMIT = 1 << 11,   /* its coordinator has declined to decide it */
+    DDP_R_QUERIED = 1 << 12,  /* QUERY was sent: the next time-out replays */
+    DDP_R_URGED = 1 << 13,    /* a background APPEND of vts was followed by a FLUSH */
+    DDP_R_REPLACES = 1 << 14, /* the log has a higher timestamp that is void: see APPEND */
+    DDP_R_ABOVE = 1 << 15     /* the log has a higher timestamp that the donor may have, too */
 };
 
 /*
@@ -81,7 +88,7 @@ struct ddp_rec {
     struct ddp_list reads;
     uint32_t dirty;   /* the next dirty one; of a free record the next free one */
     uint32_t queries; /* of vts, at most SNIC_DDP__PATIENCE: sets the delay of the next one only */
-    uint32_t pad;
+    uint32_t part;    /* another than the engine's: a hint (I10) */
 };
 SNIC_STATIC_ASSERT(sizeof(struct ddp_rec) == 128, "two cache lines");
 SNIC_STATIC_ASSERT(offsetof(struct ddp_rec, dts) == 64, "a read's half");
@@ -172,7 +179,52 @@ struct ddp_scope {
     uint16_t heard;      /* as a write's */
 };
 
-enum ddp_learn { DDP_LEARN_NOT = 0, DDP_LEARN_PULLS, DDP_LEARN_FLUSHES, DDP_LEARN_DONE };
+enum ddp_learn {
+    DDP_LEARN_NOT = 0,
+    DDP_LEARN_BEGINS, /* FLUSH: what the log has taken so far is durable */
+    DDP_LEARN_PULLS,
+    DDP_LEARN_FLUSHES,
+    DDP_LEARN_DONE
+};
+
+/* What the donor has of a key. */
+struct ddp_offer {
+    struct snic_ddp_key key;
+    uint64_t ts;
+    uint32_t length;
+    uint32_t requested; /* the value */
+};
+
+enum ddp_run_state {
+    DDP_RUN_FREE = 0,
+    DDP_RUN_NEW,     /* PULL is to be sent */
+    DDP_RUN_QUERIES, /* no answer yet */
+    DDP_RUN_LISTS,   /* the ranges that differ: offers or values are missing */
+    DDP_RUN_APPLIES  /* all is here: hints become records or go */
+};
+enum ddp_run_list { DDP_LIST_NOT = 0, DDP_LIST_FIRST, DDP_LIST_NEXT };
+
+/* Ranges of hashes being compared with the donor's: up to SNIC_DDP__SPLIT of 2^bits from lo on. */
+struct ddp_run {
+    uint64_t lo;
+    uint64_t end;
+    uint64_t query;            /* QUERIES, LISTS: of the PULL, which the PULLED repeats */
+    uint64_t sum;              /* LISTS: what the keys offered add up to */
+    struct snic_ddp_key after; /* DDP_LIST_NEXT: the keys up to here are done */
+    uint8_t bits;
+    uint8_t state;
+    uint8_t ranges; /* in the PULL */
+    uint8_t done;   /* of them in the PULLED */
+    uint8_t same;   /* bits of those that are equal */
+    uint8_t list;   /* one hash has more keys than an answer: one part after the other */
+    uint8_t more;   /* DDP_LIST_*: parts follow */
+    uint8_t offers;
+    uint8_t budget;  /* APPLIES: entries for the log */
+    uint8_t todo;    /* something came since it was looked at */
+    uint8_t durable; /* bits of those of `same` that are durable at all members */
+    uint8_t pad[5];
+    struct ddp_offer offer[SNIC_DDP__OFFERS];
+};
 enum ddp_restart {
     DDP_RESTART_NOT = 0,
     DDP_RESTART_COMPARES,
@@ -241,13 +293,21 @@ struct snic_ddp {
     uint16_t pad0;
 
     /* Learning. */
+    uint32_t part;      /* as a learner: records of earlier ones are hints (I10) */
+    uint32_t hints;     /* how many */
+    uint32_t log_void;  /* the log has none of them (RETIRED) */
+    uint32_t shed_next; /* SHED looks from here on */
     uint32_t learn;
-    uint64_t pull_cursor;
-    uint64_t pull_next; /* 0: PULLED of this piece is not here */
-    uint64_t pull_has;  /* from PULLED: the donor's records from the cursor on, a bit each */
-    uint64_t pull_got;  /* those that are here */
-    uint32_t pull_tries;
-    uint16_t pull_late; /* as a write's */
+    uint16_t learn_work;      /* a run has something to do */
+    uint16_t learn_blocked;   /* a value is not requested because others are */
+    uint64_t learn_next;      /* hashes from here on are in no run yet */
+    uint64_t learn_keys;      /* that the donor has, as of its last answer */
+    uint64_t learn_requested; /* bytes of values requested */
+    uint64_t run_at;          /* from this struct to the first run */
+    uint32_t runs;
+    uint32_t learn_tries;
+    uint16_t learn_late; /* as a write's */
+    struct snic_ddp_learning learning;
 
     /* Restart. */
     uint32_t restart;
@@ -379,11 +439,34 @@ void ddp_rules_fill(uint32_t flags, struct ddp_rules *out);
 uint32_t ddp_rule_of(uint32_t model, uint32_t durability);
 int ddp_reads_durable(uint32_t model, uint32_t durability);
 
+static inline struct ddp_run *ddp_run_at(const struct snic_ddp *d, uint32_t i)
+{
+    return (struct ddp_run *)ddp_part(d, d->run_at) + i;
+}
+static inline int ddp_is_hint(const struct snic_ddp *d, const struct ddp_rec *r)
+{
+    return d->hints != 0 && r->part != d->part;
+}
+
+/* A key and a timestamp as a number that is added up with others. */
+static inline uint64_t ddp_rec_sum(const struct snic_ddp_key *key, uint64_t ts, uint32_t salt)
+{
+    uint64_t h = (key->w[0] ^ (uint64_t)salt << 32) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 31 ^ key->w[1]) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ h >> 29 ^ ts) * UINT64_C(0x94d049bb133111eb);
+    return h ^ h >> 32;
+}
+
 /* record.c */
 struct ddp_rec *ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key);
+struct ddp_rec *ddp_find_any(const struct snic_ddp *d, const struct snic_ddp_key *key);
+void ddp_hint_confirm(struct snic_ddp *d, struct ddp_rec *r, uint32_t flags, uint32_t rule);
+void ddp_hint_empty(struct snic_ddp *d, struct ddp_rec *r, uint32_t above);
+void ddp_hint_drop(struct snic_ddp *d, struct ddp_rec *r);
+int ddp_hint_shed(struct snic_ddp *d);
 struct ddp_rec *ddp_add(struct snic_ddp *d, const struct snic_ddp_key *key);
 void ddp_remove(struct snic_ddp *d, struct ddp_rec *r);
-void ddp_append(struct snic_ddp *d, const struct ddp_rec *r, uint64_t scope, uint32_t background);
+void ddp_append(struct snic_ddp *d, struct ddp_rec *r, uint64_t scope, uint32_t background);
 void ddp_urge(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_dirty(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_unlock(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts);
@@ -456,6 +539,7 @@ int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
 int ddp_scope_flushed(struct snic_ddp *d, uint32_t id);
 void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s);
 void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s);
+void ddp_scopes_drop(struct snic_ddp *d);
 
 /* cas.c */
 int ddp_cas_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
@@ -464,14 +548,35 @@ void ddp_cas_refuse(struct snic_ddp *d, const struct ddp_rec *r, const struct sn
 int ddp_cas_nack(struct snic_ddp *d, const struct snic_ddp_msg *m);
 
 /* epoch.c */
-int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v);
+int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v, uint32_t flags);
 int ddp_epoch_work(struct snic_ddp *d);
 
+/* donor.c */
+#define SNIC_DDP__PULL_LIST (UINT64_C(1) << 44)  /* of a PULL's scope */
+#define SNIC_DDP__PULL_EMPTY (UINT64_C(1) << 45) /* the learner has nothing: send values */
+/* Names a PULL: the digests of another state are others. */
+static inline uint64_t ddp_pull_name(const struct snic_ddp_msg *m)
+{
+    struct snic_ddp_key rest = {{m->seen[0], m->seen[1]}};
+    return ddp_rec_sum(&m->key, 0, 1) + ddp_rec_sum(&rest, 0, 2);
+}
+int ddp_donor_pull(struct snic_ddp *d, const struct snic_ddp_msg *m);
+
+/* run.c */
+void ddp_runs_restart(struct snic_ddp *d);
+int ddp_runs_pulled(struct snic_ddp *d, const struct snic_ddp_msg *m);
+int ddp_runs_offered(struct snic_ddp *d, const struct snic_ddp_msg *m);
+void ddp_runs_retry(struct snic_ddp *d);
+int ddp_runs_work(struct snic_ddp *d);
+void ddp_runs_end(struct snic_ddp *d);
+
 /* learn.c */
-void ddp_learn_epoch(struct snic_ddp *d, uint32_t old_donor);
+void ddp_learn_epoch(struct snic_ddp *d, uint32_t flags);
 int ddp_learn_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
 void ddp_learn_flushed(struct snic_ddp *d);
 void ddp_learn_retry(struct snic_ddp *d);
+int ddp_learn_work(struct snic_ddp *d);
+int ddp_learn_shed(struct snic_ddp *d);
 
 /* restart.c */
 int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev);

@@ -20,10 +20,12 @@ static int ddp_epoch_role(const struct snic_ddp *d, const struct snic_ddp_view *
 /* Does the view make sense from where this node is? */
 static int ddp_epoch_valid(const struct snic_ddp *d, const struct snic_ddp_view *v)
 {
-    if (v == NULL || v->epoch <= d->epoch || v->epoch > SNIC_DDP_EPOCH_MAX ||
-        (v->full & v->learners) != 0)
+    if (v == NULL || v->epoch > SNIC_DDP_EPOCH_MAX || (v->full & v->learners) != 0)
         return SNIC_EINVAL;
     int role = ddp_epoch_role(d, v);
+    int returns = d->took_part && d->role == SNIC_DDP_FENCED;
+    if (v->epoch < d->epoch || (v->epoch == d->epoch && !returns))
+        return SNIC_EINVAL;
     if (role == SNIC_DDP_FENCED)
         return 0;
     uint32_t others = 0;
@@ -35,12 +37,15 @@ static int ddp_epoch_valid(const struct snic_ddp *d, const struct snic_ddp_view 
         (v->donor >= SNIC_DDP_NODES_MAX || (v->full & ddp_bit(v->donor)) == 0 || v->restart != 0))
         return SNIC_EINVAL;
     if (!d->took_part) {
-        /* A log is a beginning in a restart only, where all compare theirs (A2, H18). */
-        if (d->loaded && (v->restart == 0 || v->epoch <= d->loaded_epoch))
+        /* A log is a beginning in a restart only, where all compare theirs (H18). */
+        if (d->loaded && role == SNIC_DDP_FULL && (v->restart == 0 || v->epoch <= d->loaded_epoch))
             return SNIC_EINVAL;
         return 0;
     }
-    if (d->role == SNIC_DDP_FENCED || v->incarnation[d->o.node] != d->incarnation[d->o.node])
+    int same = v->incarnation[d->o.node] == d->incarnation[d->o.node];
+    if (returns)
+        return role == SNIC_DDP_LEARNER && !same ? 0 : SNIC_EINVAL;
+    if (!same)
         return SNIC_EINVAL;
     if (d->role == SNIC_DDP_FULL && role != SNIC_DDP_FULL)
         return SNIC_EINVAL;
@@ -73,12 +78,11 @@ static void ddp_epoch_drop_reads(struct snic_ddp *d)
     }
 }
 
-int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
+int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v, uint32_t flags)
 {
     int result = ddp_epoch_valid(d, v);
     if (result != 0)
         return result;
-    uint32_t old_donor = d->donor;
     uint32_t first = !d->took_part;
     uint16_t members = (uint16_t)(v->full | v->learners);
     d->kept = 0;
@@ -110,7 +114,7 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
     ddp_epoch_drop_waits(d);
     d->parked = 0;
     d->sweep = d->sweep_scope = 0;
-    ddp_learn_epoch(d, old_donor);
+    ddp_learn_epoch(d, flags);
     if (d->role == SNIC_DDP_FULL && ((first && v->restart != 0) || d->restart != DDP_RESTART_NOT))
         ddp_restart_begin(d);
     d->serves = d->role == SNIC_DDP_FULL && d->restart == DDP_RESTART_NOT;

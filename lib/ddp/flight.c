@@ -159,6 +159,11 @@ void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct 
     const uint32_t shown = SNIC_DDP_MSG_LOCKED | SNIC_DDP_MSG_TOMBSTONE | SNIC_DDP_MSG_CAS;
     SNIC_ASSERT(ts > r->vts); /* I2 */
     ddp_changed(d, r, ts, m->value, m->length, m->flags & shown);
+    if (r->vts == 0 && (r->flags & (DDP_R_REPLACES | DDP_R_ABOVE)) != 0) {
+        if (ts >= r->gd) /* what the log has of the hint is not newer */
+            r->flags &= ~(uint32_t)(DDP_R_REPLACES | DDP_R_ABOVE);
+        r->gd = 0;
+    }
     ddp_supersede(d, r, m->flags & SNIC_DDP_MSG_CAS);
     r->vts = ts;
     r->rd = (m->flags & SNIC_DDP_MSG_LOCKED) != 0 ? ts : 0;

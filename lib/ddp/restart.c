@@ -22,12 +22,14 @@ static uint32_t ddp_restart_range(const struct ddp_rec *r)
     return r->hash / (UINT32_MAX / SNIC_DDP__RANGES + 1);
 }
 
-static uint64_t ddp_restart_sum(const struct ddp_rec *r)
+/* A record of the own log that a later one made void. */
+static void ddp_loaded_forget(struct snic_ddp *d, struct ddp_rec *r)
 {
-    uint64_t h = r->key.w[0] * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ h >> 31 ^ r->key.w[1]) * UINT64_C(0xbf58476d1ce4e5b9);
-    h = (h ^ h >> 29 ^ r->vts) * UINT64_C(0x94d049bb133111eb);
-    return h ^ h >> 32;
+    uint64_t value = r->value;
+    int tombstone = (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0;
+    ddp_remove(d, r);
+    if (!tombstone)
+        ddp_release(d, value);
 }
 
 /* No node responds to this restart but those not in @p silent. */
@@ -38,12 +40,20 @@ void ddp_restart_suspect(struct snic_ddp *d, uint16_t silent)
     ddp_suspect(&d->suspects, &d->restart_late, silent);
 }
 
-/* LOADED: a record of the own log, in any order; the newest of a key counts. */
+/* LOADED: a record of the own log; the newest of a key counts, or one that replaces it. */
 int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev)
 {
-    if (d->epoch != 0 || ev->ts == 0 || (ev->flags & ~(uint32_t)SNIC_DDP_MSG_TOMBSTONE) != 0)
+    const uint32_t known = SNIC_DDP_MSG_TOMBSTONE | SNIC_DDP_REPLACES | SNIC_DDP_DROPS;
+    if (d->epoch != 0 || ev->ts == 0 || (ev->flags & ~known) != 0)
         return SNIC_EINVAL;
     struct ddp_rec *r = ddp_find(d, &ev->key);
+    if (r != NULL && ((ev->flags & SNIC_DDP_DROPS) != 0 ||
+                      ((ev->flags & SNIC_DDP_REPLACES) != 0 && ev->ts < r->vts))) {
+        ddp_loaded_forget(d, r);
+        r = NULL;
+    }
+    if ((ev->flags & SNIC_DDP_DROPS) != 0)
+        return 0;
     if (r == NULL && (r = ddp_add(d, &ev->key)) == NULL)
         return SNIC_ENOSPC;
     d->loaded = 1;
@@ -55,7 +65,7 @@ int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev)
     }
     struct snic_ddp_msg m;
     memset(&m, 0, sizeof(m));
-    m.flags = (uint8_t)ev->flags; /* by the model's rules: see above */
+    m.flags = (uint8_t)(ev->flags & SNIC_DDP_MSG_TOMBSTONE); /* by the model's rules: see above */
     m.value = ev->value;
     m.length = ev->length;
     ddp_apply(d, r, ev->ts, &m);
@@ -95,7 +105,7 @@ void ddp_restart_begin(struct snic_ddp *d)
     for (uint32_t i = 0; i < d->recs.high; i++) {
         const struct ddp_rec *r = ddp_rec_at(d, i);
         if (r->vts != 0)
-            d->digest[ddp_restart_range(r)] += ddp_restart_sum(r);
+            d->digest[ddp_restart_range(r)] += ddp_rec_sum(&r->key, r->vts, 0);
     }
     ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_RESTART), 0);
     ddp_restart_compared(d);

@@ -251,3 +251,16 @@ void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s)
     ddp_scope_send_persist(d, s, (uint16_t)(d->others & ~s->ack));
     ddp_scope_eval(d, s);
 }
+
+/* This node begins anew: their FLUSHED will not come. */
+void ddp_scopes_drop(struct snic_ddp *d)
+{
+    for (uint32_t i = 0; i < d->scopes.high; i++) {
+        struct ddp_scope *s = ddp_scope_at(d, i);
+        if ((s->flags & DDP_S_USED) == 0)
+            continue;
+        ddp_timer_stop(d, ddp_timer_of_scope(d, s));
+        ddp_suspect(&d->suspects, &s->late, 0);
+        ddp_pool_give(&d->scopes, i);
+    }
+}

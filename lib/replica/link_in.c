@@ -81,6 +81,8 @@ static int replica_from_deliver(struct snic_replica *r, struct replica_peer *p, 
         replica_from_block(r, p, f, REPLICA_NO_LOG);
         return 0;
     }
+    if (room == SNIC_ENOSPC)
+        (void)replica_shed(r);
     if (room != 0 || (replica_carries(&m) && f->value == 0)) {
         r->no_room++;
         replica_from_end(r, p, channel);
@@ -114,7 +116,7 @@ static int replica_from_head(struct snic_replica *r, struct replica_peer *p, uin
     }
     if (!replica_carries(&f->msg) || f->value != 0 || f->skip)
         return 1;
-    f->value = replica_value_new(&r->values, f->msg.length);
+    f->value = replica_value_take(r, f->msg.length);
     f->skip = f->value == 0 && replica_from_late(r, f);
     if (f->value == 0 && !f->skip) {
         replica_from_block(r, p, f, REPLICA_NO_VALUE);

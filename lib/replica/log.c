@@ -14,9 +14,12 @@
  * In a restart of all no key can be deleted before all logs have what one of them has, so the
  * records that this takes may use the space of tombstones.
  *
- * A learner's old log is retired by a record: the records before it are not loaded into the data
- * path when the log is read, and not kept by compaction. It stays in the log as long as any record
- * before it does, so none of them returns.
+ * A node that was left out keeps its log, as its table of that time, while it learns: until it is
+ * FULL again an operator can begin from it. Entries that the donor does not have are made void one
+ * by one: by a record that REPLACES what is before it, or DROPS it. Such a record stands behind
+ * those that it makes void, and segments are freed in order, so none of these returns. Only a log
+ * with gaps, or with more than the table takes, is retired as a whole by a record: those before it
+ * are not loaded when the log is read, and not kept by compaction.
  */
 #include "replica_priv.h"
 
@@ -66,7 +69,11 @@ int replica_log_room(const struct snic_replica *r, enum replica_room of)
 
 void replica_log_append(struct snic_replica *r, const struct snic_ddp_action *a)
 {
-    struct replica_entry *e = replica_entry_new(r, REPLICA_E_RECORD);
+    int drops = (a->flags & SNIC_DDP_DROPS) != 0;
+    struct replica_entry *e = replica_entry_new(r, drops ? REPLICA_E_DROP : REPLICA_E_RECORD);
+    e->flags = drops                                 ? SNIC_REPLICA__DROPS
+               : (a->flags & SNIC_DDP_REPLACES) != 0 ? SNIC_REPLICA__REPLACES
+                                                     : 0;
     e->key = a->msg.key;
     e->ts = a->msg.ts;
     e->scope = a->msg.scope;
@@ -83,6 +90,21 @@ void replica_log_append(struct snic_replica *r, const struct snic_ddp_action *a)
 void replica_log_flush(struct snic_replica *r, uint32_t id)
 {
     replica_entry_new(r, REPLICA_E_FLUSH)->id = id;
+}
+
+/* The next record of this engine that is on its way to the log, from *@p at on (0: the first); 0:
+ * no more. */
+int replica_log_taken(struct snic_replica *r, uint32_t *at, struct replica_entry *out)
+{
+    struct replica_log *l = &r->log;
+    while (l->head + *at != l->tail) {
+        const struct replica_entry *e = replica_entry_at(l, l->head + (*at)++);
+        if (e->kind != REPLICA_E_RECORD || e->engine != r->engine)
+            continue;
+        *out = *e;
+        return 1;
+    }
+    return 0;
 }
 
 /*
@@ -106,8 +128,8 @@ void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a)
 }
 
 /*
- * The newest timestamp of a key that this engine has appended, durable or not; 0: none yet. Entries
- * that still wait for the log do not count.
+ * The newest timestamp of a key that was appended, durable or not; 0: none yet. Entries that still
+ * wait for the log do not count.
  */
 static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp_entry *e)
 {
@@ -115,8 +137,7 @@ static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp
     uint64_t newest = e->durable;
     for (uint32_t i = l->head; i != l->mid; i++) {
         const struct replica_entry *w = replica_entry_at(l, i);
-        if (w->kind == REPLICA_E_RECORD && w->engine == r->engine && w->key.w[0] == e->key.w[0] &&
-            w->key.w[1] == e->key.w[1])
+        if (w->kind == REPLICA_E_RECORD && w->key.w[0] == e->key.w[0] && w->key.w[1] == e->key.w[1])
             newest = snic_max_u64(newest, w->ts);
     }
     return newest;
@@ -127,17 +148,23 @@ static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp
  * is in the log, not one that still waits for it (H28). That one only: while newer values of all
  * keys wait for room, keeping all older ones would never make any. Compaction may continue after
  * the stop, when the appended records are not known any more: then all from the durable one on.
+ *
+ * A record with a timestamp above the key's: of a time before this node was left out. It goes when
+ * the one that replaces it is in the log.
  */
 int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 {
     struct snic_replica *r = ctx;
     struct snic_ddp_entry e;
     struct snic_ddp_key key = {{rec->key.w[0], rec->key.w[1]}};
-    if ((rec->flags & SNIC_REPLICA__RETIRE) != 0 || rec->position < r->log.retired)
+    const uint32_t marks = SNIC_REPLICA__RETIRE | SNIC_REPLICA__DROPS;
+    if ((rec->flags & marks) != 0 || rec->position < r->log.retired)
         return 0;
-    if (snic_ddp_find(r->ddp, &key, &e) != 0)
+    if (snic_ddp_kept(r->ddp, &key, &e) != 0)
         return 0;
-    return rec->ts >= e.ts || (rec->ts >= e.durable && rec->ts >= replica_log_newest(r, &e));
+    if (rec->ts > e.ts)
+        return (e.flags & SNIC_DDP_REPLACES) != 0 || replica_log_newest(r, &e) == 0;
+    return rec->ts == e.ts || (rec->ts >= e.durable && rec->ts >= replica_log_newest(r, &e));
 }
 
 /* ---- To the log ---- */
@@ -169,6 +196,7 @@ static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
     e->value = 0;
     if (e->kind == REPLICA_E_RETIRE) {
         r->log.retired = e->position;
+        r->log.gaps = r->log.too_much = 0;
         snic_wal_compact(r->log.wal);
     }
     return 0;
@@ -204,14 +232,27 @@ static void replica_log_passed(struct snic_replica *r, uint32_t i)
     replica_log_front(l, i);
 }
 
+/* What a record that is not appended would have replaced is replaced by the one in its place. */
+static void replica_log_inherit(struct replica_log *l, uint32_t i)
+{
+    struct replica_entry *e = replica_entry_at(l, i);
+    for (uint32_t k = l->mid; k != i && e->kind == REPLICA_E_RECORD; k++) {
+        const struct replica_entry *w = replica_entry_at(l, k);
+        if (w->kind == REPLICA_E_RECORD && w->key.w[0] == e->key.w[0] && w->key.w[1] == e->key.w[1])
+            e->flags |= w->flags & SNIC_REPLICA__REPLACES;
+    }
+}
+
 /* The log is full: tombstones go in front of what it refuses. Returns the log's last result. */
 static int replica_log_pass(struct snic_replica *r)
 {
     struct replica_log *l = &r->log;
     for (uint32_t i = l->mid + 1; i != l->tail; i++) {
         struct replica_entry *e = replica_entry_at(l, i);
-        if (e->kind != REPLICA_E_RECORD || (e->flags & SNIC_WAL_TOMBSTONE) == 0)
+        if ((e->kind != REPLICA_E_RECORD && e->kind != REPLICA_E_DROP) ||
+            (e->flags & SNIC_WAL_TOMBSTONE) == 0)
             continue;
+        replica_log_inherit(l, i);
         int result = replica_entry_submit(r, e);
         if (result != 0)
             return result;

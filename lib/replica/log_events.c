@@ -63,7 +63,7 @@ static void replica_log_too_much(struct snic_replica *r)
     replica_forget_all(r);
 }
 
-/* A record of the log. Loading it into the engine matters only if this node begins as FULL. */
+/* A record of the log. */
 static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
 {
     struct snic_replica *r = ctx;
@@ -80,8 +80,12 @@ static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
         return;
     ev.key.w[0] = rec->key.w[0];
     ev.key.w[1] = rec->key.w[1];
+    if ((rec->flags & SNIC_REPLICA__REPLACES) != 0)
+        ev.flags |= SNIC_DDP_REPLACES;
+    if ((rec->flags & SNIC_REPLICA__DROPS) != 0)
+        ev.flags |= SNIC_DDP_DROPS;
     if ((rec->flags & SNIC_WAL_TOMBSTONE) != 0) {
-        ev.flags = SNIC_DDP_MSG_TOMBSTONE;
+        ev.flags |= SNIC_DDP_MSG_TOMBSTONE;
         ev.length = 0;
     } else {
         uint32_t n;
@@ -119,6 +123,7 @@ static void replica_on_opened(void *ctx, int result, const struct snic_wal_repor
         return;
     }
     r->log.writable = report->verdict == SNIC_WAL_CLEAN;
+    r->log.gaps = report->verdict == SNIC_WAL_CORRUPT;
     r->log.durable = snic_wal_durable(r->log.wal);
     if (snic_wal_meta_get(r->log.wal, &bytes, &length) == 0 &&
         replica_get_record(bytes, length, &record) == 0)

@@ -166,20 +166,49 @@ void replica_forget_all(struct snic_replica *r)
     }
 }
 
-/* The same, after the old engine has answered what it had begun. */
-static void replica_engine_replace(struct snic_replica *r)
+/*
+ * The engine begins anew as a learner, after it has answered what it had begun. What it holds is
+ * what it compares with its donor.
+ */
+static void replica_engine_return(struct snic_replica *r)
 {
+    struct replica_entry e;
     if (r->part != SNIC_DDP_FENCED) {
         uint16_t me = (uint16_t)(1u << r->o.node);
         struct snic_ddp_view v = r->view;
         struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &v};
         v.full &= (uint16_t)~me;
         v.learners &= (uint16_t)~me;
+        v.incarnation[r->o.node] = r->part_incarnation;
+        if (replica_step_ddp(r, &ev) != 0)
+            replica_fail(r, SNIC_EPROTO);
+    }
+    /* Reports that it will not get (N3); the FLUSH that it begins with is behind these. */
+    for (uint32_t at = 0; replica_log_taken(r, &at, &e);) {
+        struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED, .key = e.key, .ts = e.ts};
         (void)replica_step_ddp(r, &ev);
     }
-    replica_forget_all(r);
+    r->due.slow_mask = 0;
+    r->restarts = 0;
+    r->engine++; /* N3 */
     r->part = SNIC_DDP_FENCED;
     r->spent = 0;
+}
+
+/* There is no room for what comes in: of a learner something else may go. 1: it did. */
+int replica_shed(struct snic_replica *r)
+{
+    struct snic_ddp_event ev = {.type = SNIC_DDP_SHED};
+    return r->part == SNIC_DDP_LEARNER && replica_step_ddp(r, &ev) == 0;
+}
+
+/* Memory for a value that comes in, a learner's own unconfirmed ones giving way; 0: none. */
+uint64_t replica_value_take(struct snic_replica *r, uint32_t size)
+{
+    uint64_t value = replica_value_new(&r->values, size);
+    for (uint32_t i = 0; value == 0 && i < 16 && replica_shed(r); i++)
+        value = replica_value_new(&r->values, size);
+    return value;
 }
 
 static void replica_view(struct snic_replica *r, const struct snic_member_action *a)
@@ -203,9 +232,11 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
         r->spent = 1;
     } else if (a->role == SNIC_MEMBER_ROLE_LEARNER) {
         if (!same) {
-            replica_engine_replace(r);
-            replica_log_retire(r); /* N4 */
-            r->log.too_much = 0;
+            replica_engine_return(r);
+            if (r->log.gaps || r->log.too_much) {
+                replica_log_retire(r); /* N4 */
+                ev.flags = SNIC_DDP_RETIRED;
+            }
             r->due.log = r->log_good == 0;
             r->log_good = 1;
         }
@@ -321,7 +352,7 @@ static int replica_pump(struct snic_replica *r)
     if (!replica_log_next(r, &e))
         return 0;
     struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED, .key = e.key, .ts = e.ts, .id = e.id};
-    if (e.kind == REPLICA_E_RETIRE || e.engine != r->engine)
+    if (e.kind == REPLICA_E_RETIRE || e.kind == REPLICA_E_DROP || e.engine != r->engine)
         return 1;
     if (e.kind == REPLICA_E_FLUSH)
         ev.type = SNIC_DDP_FLUSHED;

@@ -17,8 +17,10 @@
  *     were not copied, one while it arrives, one per hold.
  * N3  The log's reports of durability go to the engine that appended: each engine of this node has
  *     a number (`engine`), and answers to an earlier one's requests are dropped.
- * N4  A learner's first entry to the log retires everything before; so whatever FLUSH makes durable
- *     for it makes that durable, too (amendment A2).
+ * N4  A learner's log stays as it is, and what is on its way to it stays so: all of it is before
+ *     the FLUSH that the engine begins with. What the donor does not have is dropped from it record
+ *     by record. But a log that cannot be used as it is, since records are missing in it or did not
+ *     fit the table, is retired as a whole by the learner's first entry.
  * N5  The membership sends nothing that depends on a record not yet durable: STORED follows the
  *     log's meta_stored().
  * N6  After `stopped` nothing is sent, stored or stepped; compaction may continue.
@@ -30,8 +32,11 @@
 
 /* ---- wire.c ---- */
 
-#define SNIC_REPLICA__RETIRE (1u << 16) /* of a log record's flags: an owner's flag */
-#define SNIC_REPLICA__WIRE_LOWEST 3     /* versions of the wire that are understood */
+/* Of a log record's flags, owner's flags: see FORMAT.md. */
+#define SNIC_REPLICA__RETIRE (1u << 16)
+#define SNIC_REPLICA__REPLACES (1u << 17)
+#define SNIC_REPLICA__DROPS (1u << 18)
+#define SNIC_REPLICA__WIRE_LOWEST 3 /* versions of the wire that are understood */
 #if !defined(SNIC_REPLICA__WIRE_HIGHEST)
 #define SNIC_REPLICA__WIRE_HIGHEST 3
 #endif
@@ -377,7 +382,12 @@ struct replica_pace {
 };
 
 /* What is on its way to the log: to be appended, then to be durable. */
-enum replica_entry_kind { REPLICA_E_RECORD = 1, REPLICA_E_FLUSH, REPLICA_E_RETIRE };
+enum replica_entry_kind {
+    REPLICA_E_RECORD = 1,
+    REPLICA_E_FLUSH,
+    REPLICA_E_RETIRE,
+    REPLICA_E_DROP /* of a key, what is before it */
+};
 struct replica_entry {
     struct snic_ddp_key key;
     uint64_t ts;
@@ -409,6 +419,8 @@ struct replica_log {
     uint32_t writable;
     int32_t refusal;   /* the log's last result for entry mid; 0: no entry, or not yet tried */
     uint32_t too_much; /* there was more in it than this node takes: nothing was loaded */
+    uint32_t gaps;     /* records are missing in it */
+    uint32_t pad;
 };
 
 /* Reports of the data path that the membership has not yet had (N1). */
@@ -572,6 +584,8 @@ uint64_t replica_now(struct snic_replica *r);
 int replica_step_ddp(struct snic_replica *r, const struct snic_ddp_event *ev);
 int replica_step_member(struct snic_replica *r, const struct snic_member_event *ev);
 void replica_forget_all(struct snic_replica *r);
+int replica_shed(struct snic_replica *r);
+uint64_t replica_value_take(struct snic_replica *r, uint32_t size);
 void replica_settle(struct snic_replica *r);
 void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
                   int ran);
@@ -597,6 +611,7 @@ void replica_log_flush(struct snic_replica *r, uint32_t id);
 void replica_log_store(struct snic_replica *r, uint64_t id, const struct snic_member_record *rec);
 void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a);
 void replica_log_retire(struct snic_replica *r);
+int replica_log_taken(struct snic_replica *r, uint32_t *at, struct replica_entry *out);
 
 /* log_events.c */
 int replica_log_open(struct snic_replica *r);

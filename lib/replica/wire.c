@@ -53,12 +53,12 @@ int replica_carries(const struct snic_ddp_msg *m)
 int replica_logs(const struct snic_ddp_msg *m)
 {
     return m->type == SNIC_DDP_INV || m->type == SNIC_DDP_NACK || m->type == SNIC_DDP_RECORD ||
-           m->type == SNIC_DDP_PERSIST;
+           m->type == SNIC_DDP_PERSIST || m->type == SNIC_DDP_PULLED || m->type == SNIC_DDP_OFFER;
 }
 
 uint32_t replica_channel_of(const struct snic_ddp_msg *m)
 {
-    if (m->type == SNIC_DDP_RECORD || m->type == SNIC_DDP_PULLED)
+    if (m->type == SNIC_DDP_RECORD || m->type == SNIC_DDP_PULLED || m->type == SNIC_DDP_OFFER)
         return REPLICA_CH_RECORDS;
     return replica_logs(m) ? REPLICA_CH_WRITES : REPLICA_CH_CONTROL;
 }
@@ -314,7 +314,7 @@ int replica_get_ddp(const unsigned char *p, uint32_t version, uint32_t value_max
     x.seen[1] = snic_get_le64(p + 64);
     if (version > 3 && snic_get_le64(p + SNIC_REPLICA__DDP) != 0)
         return SNIC_EPROTO;
-    if (x.type < SNIC_DDP_INV || x.type > SNIC_DDP_PURGE ||
+    if (x.type < SNIC_DDP_INV || x.type > SNIC_DDP_OFFER ||
         (replica_carries(&x) && x.length > value_max))
         return SNIC_EPROTO;
     *m = x;

@@ -222,11 +222,15 @@ static void test_ddp_records_without_sense_refused(void **state)
     REFUSED(&x, DELIVER(&x, .type = record, .src = 1), SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = record, .src = 1, .ts = ts, .seen = {ts + 1}), SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = record, .src = 1, .ts = ts, .seen = {0, ts + 1}), SNIC_EPROTO);
-    REFUSED(&x, DELIVER(&x, .type = record, .src = 1, .ts = ts, .index = 64), SNIC_EPROTO);
+    REFUSED(
+        &x,
+        DELIVER(&x, .type = SNIC_DDP_OFFER, .src = 1, .ts = ts, .flags = SNIC_DDP_MSG_TOMBSTONE),
+        SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = record, .src = 1, .ts = ts, .seen = {ts}, .flags = locked),
             SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = record, .src = 2, .ts = ts), SNIC_EPROTO); /* not the donor */
-    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_PULLED, .src = 1), SNIC_EPROTO);  /* ends nowhere */
+    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_PULLED, .src = 1, .seen = {0, 5}), SNIC_EPROTO);
+    REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_PULLED, .src = 1, .seen = {0, 0x201}), SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_PURGE, .src = 1, .ts = ts), SNIC_EPROTO);
     REFUSED(&x, DELIVER(&x, .type = SNIC_DDP_DIGEST, .src = 1), SNIC_EPROTO);
     /* In REnf a lock outlasts gV. */
@@ -433,50 +437,6 @@ static void test_ddp_keys_of_one_hash_apart(void **state)
     }
 }
 
-/* A donor whose table is mostly holes, whatever their length: nothing is left out. */
-static void test_ddp_donor_of_holes_gives_all(void **state)
-{
-    (void)state;
-    enum { KEYS = 200 };
-    static const uint64_t stay[] = {0, 63, 170, 199};
-    struct one x = roomy(SNIC_DDP_EVENT, 0, KEYS, 4);
-    struct snic_ddp_stats info;
-    assert_int_equal(one_view(&x, 1, 0, 0, 0), 0);
-    lease(&x);
-    for (uint64_t k = 0; k < KEYS; k++)
-        assert_int_equal(STEP(&x, .type = SNIC_DDP_WRITE, .key = {{k, 0}}, .value = k + 1), 0);
-    for (uint64_t k = 0; k < KEYS; k++) {
-        if (k == stay[0] || k == stay[1] || k == stay[2] || k == stay[3])
-            continue;
-        assert_int_equal(STEP(&x, .type = SNIC_DDP_DELETE, .key = {{k, 0}}), 0);
-        struct snic_ddp_key key = {{k, 0}};
-        struct snic_ddp_entry e;
-        assert_int_equal(snic_ddp_find(x.d, &key, &e), 0);
-        assert_int_equal(STEP(&x, .type = SNIC_DDP_APPENDED, .key = key, .ts = e.ts), 0);
-    }
-    (void)one_time(&x, UINT64_C(3600000000000), SNIC_DDP_PURGE);
-    assert_int_equal(holds(&x), 4);
-    assert_int_equal(one_view(&x, 1, 2, 0, 0), 0);
-    snic_ddp_get_stats(x.d, &info);
-    assert_int_equal(info.serves, 1);
-    uint64_t at = 0, got[4];
-    uint32_t count = 0, pieces = 0;
-    while (at != UINT64_MAX) {
-        assert_int_equal(DELIVER(&x, .type = SNIC_DDP_PULL, .src = 1, .scope = at), 0);
-        uint64_t has = x.last[SNIC_DDP_PULLED].seen[1];
-        assert_int_equal(x.sent[SNIC_DDP_RECORD], __builtin_popcountll(has));
-        for (; has != 0; has &= has - 1)
-            got[count++] = at + (uint64_t)__builtin_ctzll(has);
-        assert_true(x.last[SNIC_DDP_PULLED].seen[0] > at);
-        at = x.last[SNIC_DDP_PULLED].seen[0];
-        pieces++;
-    }
-    assert_int_equal(count, 4);
-    assert_memory_equal(got, stay, sizeof(got));
-    assert_int_equal(pieces, 3); /* 0 ... 63; a hole, up to 170; the rest */
-    support_guard_free(x.mem);
-}
-
 /* More acknowledgements become due at once than the ring holds. */
 static void test_ddp_many_acks_due_all_sent(void **state)
 {
@@ -544,7 +504,11 @@ static void test_ddp_late_completions_change_nothing(void **state)
     (void)state;
     struct one x = one_fresh(SNIC_DDP_SYNCH, 0, 3);
     assert_int_equal(one_view(&x, 6, 1, 1, 0), 0);
-    assert_int_equal(DELIVER(&x, .type = SNIC_DDP_PULLED, .src = 1, .seen = {UINT64_MAX}), 0);
+    struct snic_ddp_msg pull = x.last[SNIC_DDP_PULL];
+    struct snic_ddp_key name = {{0, ddp_pull_name(&pull)}};
+    assert_int_equal(DELIVER(&x, .type = SNIC_DDP_PULLED, .src = 1, .scope = pull.scope,
+                             .key = name, .seen = {0, 0x0f04}),
+                     0);
     assert_int_equal(x.did[SNIC_DDP_FLUSH], 1);
     assert_int_equal(one_view(&x, 6, 0, 0, 0), 0);
     assert_int_equal(STEP(&x, .type = SNIC_DDP_FLUSHED, .id = x.flush), 0);
@@ -647,7 +611,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_cas_without_version_gives_up),
         cmocka_unit_test(test_ddp_cas_lost_keeps_own_value),
         cmocka_unit_test(test_ddp_keys_of_one_hash_apart),
-        cmocka_unit_test(test_ddp_donor_of_holes_gives_all),
         cmocka_unit_test(test_ddp_many_acks_due_all_sent),
         cmocka_unit_test(test_ddp_many_scopes_all_sent_again),
         cmocka_unit_test(test_ddp_late_completions_change_nothing),

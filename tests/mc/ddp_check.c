@@ -13,6 +13,7 @@ static const char *const dw_bads[] = {
     "an answer names another timestamp than the write has",
     "E: a message of another epoch or incarnation was taken",
     "R1: a stale answer",
+    "M2: a log lacks what was answered while its node was FULL",
 };
 
 static int dw_is_write(const struct dw_state *s, uint32_t key, uint64_t ts)
@@ -65,7 +66,7 @@ static const char *dw_check_own(const struct dw_world *w, const struct dw_state 
         return "R4: another value than the timestamp's write has, in memory";
     if (!dw_value_fits(s, k, a->log, a->log_value))
         return "R4: another value than the timestamp's write has, in the log";
-    if (!dw_holds(s, k, a->log, a->dts))
+    if (d->role != SNIC_DDP_FENCED && !dw_holds(s, k, a->log, a->dts))
         return "L: called durable what the log does not have";
     if (d->reads && a->rd == 0 &&
         (!dw_holds(s, k, a->vts, done) || !dw_holds(s, k, a->vts, s->h.seen[k])))
@@ -165,8 +166,9 @@ static const char *dw_check_swaps(const struct dw_world *w, const struct dw_stat
     uint32_t i, k, model = w->o.node.model;
     uint64_t base;
     /* What beat a swap may be lost in a restart, though it was read; the swap may be in a log. */
-    int back = s->h.used[DW_RESTARTS] != 0 &&
-               (dw_mixed(w) || (model != SNIC_DDP_SYNCH && model != SNIC_DDP_RENF));
+    int back = s->h.overrides != 0 ||
+               (s->h.used[DW_RESTARTS] != 0 &&
+                (dw_mixed(w) || (model != SNIC_DDP_SYNCH && model != SNIC_DDP_RENF)));
 
     for (i = 0; i < s->h.count; i++) {
         if (s->h.kind[i] != DN_CAS)

@@ -25,6 +25,8 @@ void dn_handles(const struct snic_ddp *d, int held[16]);
 #include "ddp/scope.c"
 #include "ddp/cas.c"
 #include "ddp/epoch.c"
+#include "ddp/donor.c"
+#include "ddp/run.c"
 #include "ddp/learn.c"
 #include "ddp/restart.c"
 #include "ddp/purge.c"

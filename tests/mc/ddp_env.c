@@ -32,6 +32,22 @@ static int dw_may_join(const struct dw_world *w, const struct dw_state *s, uint3
            ((v->full | v->learners) >> n & 1) == 0 && s->h.used[DW_RESTARTS] == 0;
 }
 
+uint32_t dw_override_set(const struct dw_world *w, const struct dw_state *s)
+{
+    const struct snic_ddp_view *v = dw_view(w, s);
+    uint32_t n, set = 0;
+
+    if (s->h.overrides >= w->o.overrides || s->h.used[DW_RESTARTS] != 0)
+        return 0;
+    for (n = 0; n < w->o.node.nodes; n++) {
+        if ((v->full >> n & 1) == 0 && s->h.kept[n][0] != DW_LOST)
+            set |= 1u << n;
+        else if ((v->full >> n & 1) != 0 && dw_sum(w, s, n)->alive)
+            return 0;
+    }
+    return set;
+}
+
 /* ---- What may happen ---- */
 
 struct dw_list {
@@ -182,26 +198,39 @@ static void dw_may_decide(const struct dw_world *w, const struct dw_state *s, st
 
 static void dw_may_fault(const struct dw_world *w, const struct dw_state *s, struct dw_list *l)
 {
-    uint32_t n, alive = 0, kept;
+    uint32_t n, alive = 0, spare = 0, kept;
 
+    for (n = 0; n < w->o.node.nodes; n++)
+        spare |= s->h.overrides < w->o.overrides && s->h.used[DW_RESTARTS] == 0 &&
+                 !dw_full(w, s, n) && s->h.kept[n][0] != DW_LOST;
     for (n = 0; n < w->o.node.nodes; n++)
         alive += dw_sum(w, s, n)->alive && dw_full(w, s, n) && (s->h.begun >> n & 1) == 0;
     for (n = 0; n < w->o.node.nodes; n++) {
         const struct dn_sum *d = dw_sum(w, s, n);
         int last = dw_full(w, s, n) && (s->h.begun >> n & 1) == 0 && alive <= 1;
 
-        if (d->alive && !last && s->h.used[DW_CRASHES] < w->o.crashes)
+        if (d->alive && (!last || spare) && s->h.used[DW_CRASHES] < w->o.crashes)
             for (kept = 0; kept <= d->pending; kept++)
                 dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_CRASH, kept)));
         if (d->lease && !last && s->h.used[DW_EVICTIONS] < w->o.evictions)
             dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_LEASE_END, 0)));
         if (!d->alive && s->h.used[DW_REJOINS] < w->o.rejoins && s->h.used[DW_RESTARTS] == 0 &&
             ((dw_view(w, s)->full | dw_view(w, s)->learners) >> n & 1) == 0)
-            for (kept = 0; kept <= (w->o.keeps != 0); kept++)
+            for (kept = alive == 0; kept <= (w->o.keeps != 0); kept++)
                 dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_REBOOT, kept)));
+    }
+    for (n = 0; n < w->o.node.nodes; n++) {
+        const struct dn_sum *d = dw_sum(w, s, n);
+
+        if (w->o.keeps != 0 && d->alive && d->role == SNIC_DDP_FENCED && d->view != DN_NONE &&
+            s->h.used[DW_REJOINS] < w->o.rejoins && s->h.used[DW_RESTARTS] == 0 &&
+            ((dw_view(w, s)->full | dw_view(w, s)->learners) >> n & 1) == 0)
+            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_RETURN, 0)));
     }
     if (s->h.used[DW_RESTARTS] < w->o.restarts)
         dw_may(l, DW_ACTION(DW_CRASH_ALL, 0, 0));
+    if (dw_override_set(w, s) != 0)
+        dw_may(l, DW_ACTION(DW_OVERRIDE, 0, 0));
 }
 
 static void dw_may_fire(const struct dw_world *w, const struct dw_state *s, struct dw_list *l,
@@ -257,6 +286,8 @@ int dw_calm(void *ctx, const void *state, size_t len, uint64_t *action)
     dw_may_install(w, &s, &l);
     if (l.count == 0)
         dw_may_decide(w, &s, &l);
+    if (l.count == 0 && dw_override_set(w, &s) != 0)
+        dw_may(&l, DW_ACTION(DW_OVERRIDE, 0, 0));
     if (l.count > 0) {
         *action = l.at[0];
         return 1;

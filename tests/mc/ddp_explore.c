@@ -5,8 +5,9 @@
  *     ddp_explore [nodes N] [keys N] [writes N] [deletes N] [swaps N] [scopes N] [crashes N]
  *                 [evictions N] [rejoins N] [restarts N] [doubles N] [losses N] [resends N]
  *                 [locks N] [model 1..5] [paper 0|1] [live N] [wide 1] [exact 1] [lean 1] [threads
- * N] [waits N] [room N] [reads N] [keeps 1] [double MESSAGE_TYPE] [begin full|LINES]
- *                 [mix BITS] [read_mix BITS] [large 1] [copies N] [save FILE | replay FILE]
+ * N] [waits N] [room N] [reads N] [keeps 1] [overrides N] [double MESSAGE_TYPE]
+ *                 [begin full|learn|LINES] [mix BITS] [read_mix BITS] [large 1] [copies N]
+ *                 [save FILE | replay FILE]
  *
  * Without model or paper: all of them. Exit code 0: clean, 1: a violation (printed, and saved),
  * 2: stopped at a limit.
@@ -94,6 +95,7 @@ static int explore_option(struct explore *x, const char *name, const char *value
         {"read_mix", &x->o.read_mix},
         {"large", &x->o.node.large},
         {"copies", &x->o.node.copies},
+        {"overrides", &x->o.overrides},
     };
     size_t i;
 
@@ -102,7 +104,9 @@ static int explore_option(struct explore *x, const char *name, const char *value
         return 0;
     }
     if (strcmp(name, "begin") == 0) {
-        x->o.begin = strcmp(value, "full") == 0 ? DW_BEGIN_FULL : value;
+        x->o.begin = strcmp(value, "full") == 0    ? DW_BEGIN_FULL
+                     : strcmp(value, "learn") == 0 ? DW_BEGIN_LEARN
+                                                   : value;
         return 0;
     }
     if (strcmp(name, "replay") == 0) {

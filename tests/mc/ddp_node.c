@@ -51,7 +51,11 @@ static int dn_pending_before(const struct dn_pending *a, const struct dn_pending
         return a->segment < b->segment;
     if (a->key != b->key)
         return a->key < b->key;
-    return a->ts < b->ts;
+    if (a->ts != b->ts)
+        return a->ts < b->ts;
+    if (a->order != b->order)
+        return a->order < b->order;
+    return a->kind * 4 + a->silent * 2 + a->durable < b->kind * 4 + b->silent * 2 + b->durable;
 }
 
 static void dn_sort_pending(struct dn_node *n)
@@ -109,7 +113,8 @@ static void dn_fill_sum(struct dn_node *n)
     if (!s->alive)
         return;
     while (snic_ddp_next(dn_engine(n), &cursor, &e) == 0)
-        dn_sum_key(n, &e);
+        if ((e.flags & SNIC_DDP_HINT) == 0)
+            dn_sum_key(n, &e);
     snic_ddp_get_stats(dn_engine(n), &info);
     s->role = (uint8_t)info.role;
     s->epoch = info.epoch;
@@ -231,8 +236,32 @@ static void dn_sent(struct dn_work *w, const struct snic_ddp_action *a)
     }
 }
 
-static void dn_appended(struct dn_work *w, const struct snic_ddp_msg *m)
+/* The log has the entries of a key in order: what an entry makes void can be left out. */
+static void dn_void(struct dn_node *n, uint32_t key)
 {
+    uint32_t i;
+
+    for (i = 0; i < n->pending; i++)
+        if (n->pend[i].key == key)
+            n->pend[i].durable = 1;
+}
+
+/* Behind all of the key, if one of them counts whatever the log has. */
+static uint8_t dn_order(const struct dn_node *n, uint32_t key)
+{
+    uint32_t i, most = 0, any = 0;
+
+    for (i = 0; i < n->pending; i++)
+        if (n->pend[i].key == key) {
+            any |= n->pend[i].kind;
+            most = n->pend[i].order > most ? n->pend[i].order : most;
+        }
+    return any != 0 ? (uint8_t)(most + 1) : 0;
+}
+
+static void dn_appended(struct dn_work *w, const struct snic_ddp_action *a)
+{
+    const struct snic_ddp_msg *m = &a->msg;
     struct dn_node *n = w->n;
     struct dn_pending *p = &n->pend[n->pending];
 
@@ -240,8 +269,14 @@ static void dn_appended(struct dn_work *w, const struct snic_ddp_msg *m)
         dn_bad(w, "the log's queue is longer than the model has room for");
         return;
     }
-    n->pending++;
+    if ((a->flags & (SNIC_DDP_REPLACES | SNIC_DDP_DROPS)) != 0)
+        dn_void(n, (uint32_t)m->key.w[0]);
     memset(p, 0, sizeof(*p));
+    p->order = dn_order(n, (uint32_t)m->key.w[0]);
+    n->pending++;
+    p->kind = (a->flags & SNIC_DDP_DROPS) != 0      ? DN_DROPS
+              : (a->flags & SNIC_DDP_REPLACES) != 0 ? DN_REPLACES
+                                                    : 0;
     p->key = (uint8_t)m->key.w[0];
     p->segment = (uint8_t)n->flushes;
     p->ts = m->ts;
@@ -250,9 +285,14 @@ static void dn_appended(struct dn_work *w, const struct snic_ddp_msg *m)
 
 static void dn_durable(struct dn_node *n, const struct dn_pending *p)
 {
-    if (!p->durable && p->ts > n->log[p->key]) {
-        n->log[p->key] = p->ts;
-        n->log_value[p->key] = p->value;
+    uint32_t i;
+
+    for (i = 0; i < n->pending; i++)
+        if (n->pend[i].key == p->key && n->pend[i].kind != 0 && n->pend[i].order < p->order)
+            n->pend[i].durable = 1; /* it was durable before */
+    if (!p->durable && (p->kind != 0 || p->ts > n->log[p->key])) {
+        n->log[p->key] = p->kind == DN_DROPS ? 0 : p->ts;
+        n->log_value[p->key] = p->kind == DN_DROPS ? 0 : p->value;
     }
 }
 
@@ -290,7 +330,7 @@ static void dn_act(struct dn_work *w, const struct snic_ddp_action *a)
         dn_sent(w, a);
         break;
     case SNIC_DDP_APPEND:
-        dn_appended(w, &a->msg);
+        dn_appended(w, a);
         break;
     case SNIC_DDP_FLUSH:
         if (n->flushes == DN_FLUSHES) {
@@ -424,6 +464,8 @@ static void dn_log_event(struct dn_work *w, uint32_t kind, uint32_t arg, struct 
         dn_durable(n, &p);
         n->pending--;
         memmove(&n->pend[arg], &n->pend[arg + 1], (n->pending - arg) * sizeof(p));
+        if (p.silent || p.kind == DN_DROPS)
+            return;
         ev->type = SNIC_DDP_APPENDED;
         ev->key.w[0] = p.key;
         ev->ts = p.ts;
@@ -496,7 +538,7 @@ static void dn_load(struct dn_work *w, uint32_t load)
         struct snic_ddp_event ev;
 
         if (!load) {
-            n->log[k] = n->log_value[k] = 0; /* durably retired (A2) */
+            n->log[k] = n->log_value[k] = 0; /* a new disk */
             continue;
         }
         memset(&ev, 0, sizeof(ev));
@@ -520,6 +562,31 @@ static void dn_enough(struct dn_work *w)
         full += dn_view_at(w->s, w->n->sum.view)->full >> n & 1;
     if (full < w->s->o.copies)
         dn_bad(w, "N: a write was taken with too few copies");
+}
+
+/* A node that was left out may come back as it is: what is on its way to the log stays so. */
+static void dn_return(struct dn_work *w)
+{
+    struct dn_node *n = w->n;
+    uint32_t i;
+
+    for (i = 0; i < n->pending; i++) {
+        struct snic_ddp_event ev;
+
+        n->pend[i].segment = 0;
+        if (n->pend[i].silent || n->pend[i].kind == DN_DROPS)
+            continue;
+        n->pend[i].silent = 1;
+        memset(&ev, 0, sizeof(ev));
+        ev.type = SNIC_DDP_APPENDED;
+        ev.key.w[0] = n->pend[i].key;
+        ev.ts = n->pend[i].ts;
+        dn_engine_step(w, &ev);
+    }
+    n->flushes = 0;
+    n->sum.incarnation++;
+    n->sum.view = DN_NONE;
+    n->sum.lease = 0;
 }
 
 static void dn_event(struct dn_work *w, uint32_t kind, uint32_t arg)
@@ -556,18 +623,17 @@ static void dn_event(struct dn_work *w, uint32_t kind, uint32_t arg)
         w->n->sum.incarnation++;
         dn_load(w, arg);
         return;
+    case DN_RETURN:
+        dn_return(w);
+        return;
     default:
         dn_client_event(w, kind, arg, &ev);
         break;
     }
-    dn_engine_step(w, &ev);
+    if (ev.type != 0)
+        dn_engine_step(w, &ev);
     if (kind >= DN_WRITE && kind <= DN_SYNC && w->r->status == 0)
         dn_enough(w);
-    if (kind == DN_INSTALL && w->r->status == SNIC_EINVAL && w->n->sum.epoch == 0) {
-        dn_load(w, 0);
-        w->n->sum.view = arg;
-        dn_engine_step(w, &ev);
-    }
     if (kind == DN_INSTALL && w->r->status == 0 &&
         (dn_view_at(w->s, arg)->full >> w->n->sum.id & 1) != 0 && w->n->sum.lease == 0) {
         memset(&ev, 0, sizeof(ev));

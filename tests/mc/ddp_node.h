@@ -8,7 +8,7 @@
  * looked up from then on. Node states are equal if their engines, by snic_ddp_canon(), and their
  * logs are equal (by 128-bit fingerprints).
  *
- * A learner whose engine refuses what the log had (A2) begins again with nothing.
+ * A node that was left out comes back with what its log or its memory has, or with a new disk.
  *
  * Handles are the numbers of writes. After every event the engine must hold as many references to
  * each as before, and those received, but for those it released (dn_handles).
@@ -83,7 +83,8 @@ enum dn_event {
     DN_LEASE_END,
     DN_CRASH,  /* arg: so many of the pending become durable before */
     DN_REBOOT, /* arg: 1: what the log has is loaded */
-    DN_READ    /* arg: key | number << 4 | durability << 20; the token is DN_READ_TOKEN | arg */
+    DN_READ,   /* arg: key | number << 4 | durability << 20; the token is DN_READ_TOKEN | arg */
+    DN_RETURN  /* one that was left out gets a new incarnation */
 };
 #define DN_READ_TOKEN 256
 #define DN_DURABILITY(arg) ((arg) >> 20 & 7)

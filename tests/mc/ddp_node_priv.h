@@ -14,11 +14,16 @@
 struct dn_pending {
     uint8_t key;
     uint8_t segment; /* how many of the flushes under way do not cover it */
-    uint8_t durable; /* a flush made it so, the engine does not know yet */
-    uint8_t pad[5];
+    uint8_t durable; /* a flush made it so, the engine does not know yet; or void */
+    uint8_t silent;  /* of the time before it returned: not reported */
+    uint8_t kind;    /* DN_REPLACES, DN_DROPS or 0 */
+    uint8_t order;   /* of those of a key, behind one with a kind */
+    uint8_t pad[2];
     uint64_t ts;
     uint64_t value;
 };
+
+enum { DN_REPLACES = 1, DN_DROPS };
 
 /* A node. The engine's memory follows. */
 struct dn_node {

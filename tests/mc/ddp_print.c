@@ -14,9 +14,9 @@ static void print_ts(char *text, size_t size, uint64_t ts)
 static void print_message(const struct snic_ddp_msg *m, char *text, size_t size)
 {
     static const char *const types[] = {
-        "?",      "INV",     "ACK",         "ACK_C",       "ACK_P",         "VAL",       "VAL_C",
-        "VAL_P",  "PERSIST", "PERSIST_ACK", "PERSIST_VAL", "QUERY",         "NACK",      "PULL",
-        "RECORD", "PULLED",  "DIGEST",      "RESTARTED",   "PURGE_REQUEST", "PURGE_ACK", "PURGE"};
+        "?",       "INV",         "ACK",           "ACK_C",     "ACK_P", "VAL",  "VAL_C",  "VAL_P",
+        "PERSIST", "PERSIST_ACK", "PERSIST_VAL",   "QUERY",     "NACK",  "PULL", "RECORD", "PULLED",
+        "DIGEST",  "RESTARTED",   "PURGE_REQUEST", "PURGE_ACK", "PURGE", "OFFER"};
     char ts[48], seen[2][48];
 
     print_ts(ts, sizeof(ts), m->ts);
@@ -45,8 +45,8 @@ void dn_event_print(const struct dn_space *s, uint32_t node, uint32_t event, cha
                     size_t size)
 {
     static const char *const kinds[] = {
-        "?",       "?", "writes",   "deletes",         "swaps",   "syncs",   "has durable",
-        "flushed", "?", "installs", "loses its lease", "crashes", "reboots", "reads"};
+        "?", "?",        "writes",          "deletes", "swaps",   "syncs", "has durable", "flushed",
+        "?", "installs", "loses its lease", "crashes", "reboots", "reads", "returns"};
     static const char *const durabilities[] = {"",        ", memory", ", here", ", all",
                                                ", scope", ", ?5",     ", ?6",   ", ?7"};
     uint32_t kind = event >> 27, arg = event & ((1u << 27) - 1);

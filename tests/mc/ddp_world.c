@@ -316,8 +316,10 @@ static void dw_use(struct dw_world *w, struct dw_state *s, uint32_t n, uint32_t 
     }
     if (kind == DN_CRASH)
         s->h.used[DW_CRASHES]++;
-    if (kind == DN_REBOOT)
+    if (kind == DN_REBOOT || kind == DN_RETURN)
         s->h.used[DW_REJOINS]++;
+    if (w->o.overrides != 0 && kind == DN_REBOOT && (event & 1) == 0)
+        s->h.kept[n][0] = DW_LOST;
     if (kind == DN_LEASE_END) {
         s->h.used[DW_EVICTIONS]++;
         s->h.begun |= (uint8_t)(1u << n);
@@ -337,16 +339,11 @@ static void dw_use(struct dw_world *w, struct dw_state *s, uint32_t n, uint32_t 
     }
 }
 
-/* What no log of a member has did not happen, as far as the model allows that (D). */
-static void dw_unhappen(struct dw_world *w, struct dw_state *s)
+/* What is above that in no log did not happen, as far as the model allows that (D). */
+static void dw_unhappen(struct dw_world *w, struct dw_state *s, const uint64_t *most)
 {
-    uint64_t most[DN_KEYS] = {0};
     uint32_t n, k;
 
-    for (n = 0; n < w->o.node.nodes; n++)
-        for (k = 0; k < w->o.node.keys; k++)
-            if (dw_full(w, s, n) && dw_sum(w, s, n)->key[k].log > most[k])
-                most[k] = dw_sum(w, s, n)->key[k].log;
     for (k = 0; k < w->o.node.keys; k++)
         if (s->h.seen[k] > most[k])
             s->h.seen[k] = most[k];
@@ -360,7 +357,8 @@ static void dw_unhappen(struct dw_world *w, struct dw_state *s)
 
 static void dw_crash_all(struct dw_world *w, struct dw_state *s)
 {
-    uint32_t n;
+    uint64_t most[DN_KEYS] = {0};
+    uint32_t n, k;
 
     for (n = 0; n < w->o.node.nodes; n++) {
         if (dw_sum(w, s, n)->alive)
@@ -368,8 +366,66 @@ static void dw_crash_all(struct dw_world *w, struct dw_state *s)
         (void)dw_node_event(w, s, n, DN_EVENT(DN_REBOOT, 1));
     }
     s->h.used[DW_RESTARTS]++;
-    dw_unhappen(w, s);
+    for (n = 0; n < w->o.node.nodes; n++)
+        for (k = 0; k < w->o.node.keys; k++)
+            if (dw_full(w, s, n) && dw_sum(w, s, n)->key[k].log > most[k])
+                most[k] = dw_sum(w, s, n)->key[k].log;
+    dw_unhappen(w, s, most);
     dw_decide(w, s, dw_view(w, s)->full, 0, 1);
+}
+
+/* The number of the write of a key that was answered with the highest timestamp, + 1; 0: none. */
+static uint8_t dw_newest(const struct dw_state *s, uint32_t key)
+{
+    uint64_t done = dw_done(s, key);
+    uint32_t i;
+
+    for (i = 0; i < s->h.count && done != 0; i++)
+        if (s->h.fate[i] == DW_ANSWERED && s->h.key[i] == key && s->h.ts[i] == done)
+            return (uint8_t)(i + 1);
+    return 0;
+}
+
+/* These were FULL until now: so much their logs keep until they are again. */
+static void dw_note_kept(const struct dw_world *w, struct dw_state *s, uint32_t out)
+{
+    uint32_t n, k;
+
+    for (n = 0; n < w->o.node.nodes; n++)
+        for (k = 0; k < w->o.node.keys; k++)
+            if (w->o.overrides != 0 && (out >> n & 1) != 0 && dw_full(w, s, n))
+                s->h.kept[n][k] = dw_newest(s, k);
+}
+
+/* No FULL node is left: an operator begins from the logs of those that were FULL before. */
+static void dw_override(struct dw_world *w, struct dw_state *s)
+{
+    uint64_t most[DN_KEYS];
+    uint32_t n, k, full = dw_override_set(w, s);
+
+    for (k = 0; k < DN_KEYS; k++)
+        most[k] = UINT64_MAX;
+    for (n = 0; n < w->o.node.nodes; n++) {
+        if ((full >> n & 1) == 0)
+            continue;
+        if (dw_sum(w, s, n)->alive)
+            (void)dw_node_event(w, s, n, DN_EVENT(DN_CRASH, 0));
+        for (k = 0; k < w->o.node.keys; k++) {
+            uint32_t i = s->h.kept[n][k];
+
+            if (i != 0 && w->o.node.model <= SNIC_DDP_STRICT &&
+                !dw_holds(s, k, dw_sum(w, s, n)->key[k].log, s->h.ts[i - 1]))
+                s->h.bad = DW_B_KEPT;
+            /* Of what one of the logs lacks nothing is promised. */
+            if (dw_sum(w, s, n)->key[k].log < most[k])
+                most[k] = dw_sum(w, s, n)->key[k].log;
+        }
+        (void)dw_node_event(w, s, n, DN_EVENT(DN_REBOOT, 1));
+    }
+    s->h.used[DW_RESTARTS]++;
+    s->h.overrides++;
+    dw_unhappen(w, s, most);
+    dw_decide(w, s, full, 0, 1);
 }
 
 static int dw_environment(struct dw_world *w, struct dw_state *s, uint64_t action)
@@ -379,6 +435,7 @@ static int dw_environment(struct dw_world *w, struct dw_state *s, uint64_t actio
 
     switch (action >> 40) {
     case DW_DECIDE_OUT:
+        dw_note_kept(w, s, arg);
         dw_decide(w, s, v->full & ~arg, v->learners & ~arg, 0);
         s->h.caught &= (uint8_t)~arg;
         s->h.begun &= (uint8_t)~arg;
@@ -392,6 +449,9 @@ static int dw_environment(struct dw_world *w, struct dw_state *s, uint64_t actio
         return 1;
     case DW_CRASH_ALL:
         dw_crash_all(w, s);
+        return 1;
+    case DW_OVERRIDE:
+        dw_override(w, s);
         return 1;
     default:
         return 0;
@@ -462,7 +522,8 @@ static void dw_print(void *ctx, const void *state, size_t len, uint64_t action, 
                                         "decided: learner",
                                         "decided: full",
                                         "decided: restart",
-                                        "all crash and reboot"};
+                                        "all crash and reboot",
+                                        "operator overrides"};
     struct dw_world *w = ctx;
     struct dw_state s;
     uint32_t n = action >> 32 & 255, kind = (uint32_t)(action >> 40);

@@ -20,6 +20,7 @@
  * 3b' gD is of a write that is in all members' logs
  * D   what was promised, per write and per read, is in each member's log, dead ones included
  * N   an answer is for as many FULL members as there are, and no fewer than required
+ * M2  a node that was FULL and is not again yet has in its log what was answered until it left
  * L   the engine calls durable only what its log has
  * C   a swap that was answered had nothing between it and its base; one refused is never read
  * H   each handle given to an engine is released once (ddp_node.h)
@@ -50,6 +51,29 @@
     "1 timer LOCK\n"                                                                               \
     "1 timer LOCK\n"
 
+/*
+ * A beginning: nodes 1 and 2 crash after a write that was answered, and are learners with what
+ * their logs have.
+ */
+#define DW_BEGIN_LEARN                                                                             \
+    "0 writes\n"                                                                                   \
+    "1 gets INV from 0\n"                                                                          \
+    "2 gets INV from 0\n"                                                                          \
+    "0 has durable*\n"                                                                             \
+    "1 has durable*\n"                                                                             \
+    "2 has durable*\n"                                                                             \
+    "0 gets ACK*\n"                                                                                \
+    "1 gets VAL*\n"                                                                                \
+    "2 gets VAL*\n"                                                                                \
+    "1 crashes 0\n"                                                                                \
+    "2 crashes 0\n"                                                                                \
+    "decided: without\n"                                                                           \
+    "0 installs\n"                                                                                 \
+    "1 reboots 1\n"                                                                                \
+    "2 reboots 1\n"                                                                                \
+    "decided: learner 1\n"                                                                         \
+    "decided: learner 2\n"
+
 struct dw_opts {
     struct dn_opts node;
     uint32_t writes; /* plain, by any node to any key */
@@ -59,7 +83,8 @@ struct dw_opts {
     uint32_t crashes;
     uint32_t evictions; /* of live nodes */
     uint32_t rejoins;
-    uint32_t keeps;       /* not 0: one that rejoins may come with what its log had (A2) */
+    uint32_t keeps;       /* not 0: one that rejoins may come with what its log or memory had */
+    uint32_t overrides;   /* no FULL node is left, and the logs of earlier ones are used */
     uint32_t restarts;    /* of all at once */
     uint32_t doubles;     /* of messages */
     uint32_t double_type; /* only of this type; 0: any */

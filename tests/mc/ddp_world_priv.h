@@ -23,7 +23,8 @@ enum dw_action {
     DW_DECIDE_IN,
     DW_DECIDE_FULL,
     DW_DECIDE_RESTART,
-    DW_CRASH_ALL
+    DW_CRASH_ALL,
+    DW_OVERRIDE
 };
 #define DW_ACTION(kind, node, arg) ((uint64_t)(kind) << 40 | (uint64_t)(node) << 32 | (arg))
 
@@ -57,7 +58,11 @@ struct dw_head {
     uint8_t locks;     /* budgets, too: of timers LOCK */
     uint8_t reads;     /* of reads that wait */
     uint16_t messages;
+    uint8_t kept[DN_NODES][DN_KEYS]; /* of nodes that were FULL: writes + 1, 0 none, DW_LOST */
+    uint8_t overrides;               /* budget */
+    uint8_t pad2[7];
 };
+#define DW_LOST 255
 enum dw_budget {
     DW_PLAIN,
     DW_DELETES,
@@ -94,6 +99,7 @@ enum {
     DW_B_TS,
     DW_B_STALE,
     DW_B_READ,
+    DW_B_KEPT,
     DW_B_TEXT /* an action's own: dn_step() has it */
 };
 
@@ -141,6 +147,9 @@ uint64_t dw_done(const struct dw_state *s, uint32_t key);
 /* ddp_env.c: of the model, and the nodes that may be left out */
 uint32_t dw_actions(void *ctx, const void *state, size_t len, uint64_t *out);
 int dw_calm(void *ctx, const void *state, size_t len, uint64_t *action);
+
+/* The nodes that an operator could begin from; 0: he must not. */
+uint32_t dw_override_set(const struct dw_world *w, const struct dw_state *s);
 
 /* ddp_check.c */
 /* Does a node that has this hold all up to ts? What is absent is deleted. */

@@ -60,6 +60,63 @@ static void test_replica_three_one_dies_others_serve(void **state)
     }
 }
 
+static struct snic_replica_stats look(struct cluster *c, uint32_t node)
+{
+    struct snic_replica_stats info;
+    snic_replica_get_stats(c->node[node].r, &info);
+    return info;
+}
+
+/*
+ * A node that was away gets what changed. While it learns its log stays as it was, so that after a
+ * crash it has all that it had (M2).
+ */
+static void test_replica_rejoins_by_difference(void **state)
+{
+    enum { KEYS = CLUSTER_KEYS, CHANGED = 2 };
+    struct cluster_op *op;
+    (void)state;
+    struct cluster *c = begin(SNIC_DDP_SYNCH, 3);
+    for (uint32_t k = 0; k < KEYS; k++)
+        must(c, cluster_do(c, k % 3, SNIC_REPLICA_PUT, k, &op) == 0);
+    cluster_run(c, SECOND);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    for (uint32_t k = 0; k < CHANGED; k++)
+        must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, k, &op) == 0);
+    cluster_up(c, 2, 0);
+    for (uint32_t i = 0; look(c, 2).ddp.role != SNIC_DDP_LEARNER; i++) {
+        must(c, i < 1000000);
+        cluster_run(c, CLUSTER_MS / 100);
+    }
+    for (uint32_t n = 0; n < 2; n++) { /* it learns nothing more */
+        snic_net_fabric_partition(c->fabric, 2, n, 1);
+        snic_net_fabric_partition(c->fabric, n, 2, 1);
+    }
+    cluster_run(c, 200 * CLUSTER_MS);
+    cluster_down(c, 2, CLUSTER_POWER);
+    cluster_up(c, 2, 0);
+    cluster_run(c, 200 * CLUSTER_MS);
+    assert_int_equal(look(c, 2).ddp.records, KEYS);
+    for (uint32_t n = 0; n < 2; n++) {
+        snic_net_fabric_partition(c->fabric, 2, n, 0);
+        snic_net_fabric_partition(c->fabric, n, 2, 0);
+    }
+    must(c, cluster_settle(c, 20 * SECOND));
+    struct snic_ddp_learning done = look(c, 2).ddp.learning;
+    assert_int_equal(done.hints, 0);
+    assert_int_equal(done.confirmed, KEYS - CHANGED);
+    assert_true(done.pulled <= CHANGED);
+    cluster_run(c, SECOND);
+    cluster_same(c);
+    cluster_down_all(c, CLUSTER_DARK);
+    for (uint32_t n = 0; n < 3; n++)
+        cluster_up(c, n, 0);
+    must(c, cluster_settle(c, 20 * SECOND));
+    cluster_run(c, SECOND);
+    cluster_same(c);
+    end(c);
+}
+
 /*
  * Three copies, two, one, with the default floor: the last one refuses writes before anything is
  * sent, and reads; it takes them again when a second one is FULL.
@@ -354,6 +411,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_floor_refuses_writes_not_reads),
         cmocka_unit_test(test_replica_three_one_dies_others_serve),
         cmocka_unit_test(test_replica_values_larger_than_the_window_arrive),
+        cmocka_unit_test(test_replica_rejoins_by_difference),
         cmocka_unit_test(test_replica_notify_from_the_loop),
         cmocka_unit_test(test_replica_full_log_takes_deletions),
         cmocka_unit_test(test_replica_full_log_deletion_of_what_waits),

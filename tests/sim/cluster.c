@@ -121,7 +121,7 @@ static void cluster_view(struct cluster *c, struct cluster_node *n,
 static void cluster_action(struct cluster *c, const struct snic_replica_trace *t)
 {
     const struct snic_ddp_action *a = t->action;
-    int writes = a->type == SNIC_DDP_APPEND ||
+    int writes = (a->type == SNIC_DDP_APPEND && (a->flags & SNIC_DDP_DROPS) == 0) ||
                  (a->type == SNIC_DDP_SEND &&
                   (a->msg.type == SNIC_DDP_INV || a->msg.type == SNIC_DDP_RECORD));
     int probe = a->type == SNIC_DDP_SEND && a->msg.type == SNIC_DDP_INV &&

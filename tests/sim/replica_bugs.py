@@ -18,11 +18,11 @@ FORMER = ("lasting", "*former_run*")
 
 # name, file, text, what instead, (program, filter)
 BUGS = [
-    ("A2 a learner's old log is not retired", "lib/replica/node.c",
-     "replica_log_retire(r); /* N4 */", "", FORMER),
-    ("A2 what was retired is loaded all the same", "lib/replica/log_events.c",
-     "r->log.too_much = 0; replica_forget_all(r); return; } if (r->log.too_much)",
-     "r->log.too_much = 0; return; } if (r->log.too_much)", FORMER),
+    ("what a learner's donor does not have stays in its log", "lib/replica/log.c",
+     "int drops = (a->flags & SNIC_DDP_DROPS) != 0;",
+     "int drops = (a->flags & SNIC_DDP_DROPS) != 0; if (drops) return;", FORMER),
+    ("M2 a learner's log is retired when it joins", "lib/replica/node.c",
+     "if (r->log.gaps || r->log.too_much) {", "if (1) {", ("node", "*rejoins_by_difference*")),
     ("A8 a torn end is no doubt", "lib/wal/recover.c",
      "if (r->torn || wal_recover_rubble(w))", "if (0 && (r->torn || wal_recover_rubble(w)))",
      ("damage", "*anywhere*")),
