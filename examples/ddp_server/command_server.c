@@ -209,7 +209,24 @@ static void info_sum(struct ds_node *n, struct ds_snapshot *sum, uint32_t *servi
         sum->store.expiring += s.store.expiring;
         sum->store.expired += s.store.expired;
         sum->replica.values_bytes += s.replica.values_bytes;
+        sum->replica.ddp.counters.retransmits += s.replica.ddp.counters.retransmits;
+        for (uint32_t p = 0; p < n->config->nodes; p++) {
+            sum->peers[0].sent += s.peers[p].sent;
+            sum->peers[0].repeats += s.peers[p].repeats;
+            sum->peers[0].lost += s.peers[p].lost;
+        }
     }
+}
+
+/* Between the nodes; repeats are the retransmissions that were not sent again, since the same
+ * message was under way. */
+static void info_messages(struct resp_reply *text, const struct ds_snapshot *s)
+{
+    ds_format(text,
+              "node_messages_sent:%" PRIu64 "\r\nnode_messages_retransmitted:%" PRIu64
+              "\r\nnode_messages_repeats:%" PRIu64 "\r\nnode_messages_lost:%" PRIu64 "\r\n",
+              s->peers[0].sent, s->replica.ddp.counters.retransmits, s->peers[0].repeats,
+              s->peers[0].lost);
 }
 
 static void info_server(struct ds_call *k)
@@ -274,7 +291,7 @@ void ds_cmd_info(struct ds_call *k)
     if (info_wants(k, "persistence"))
         ds_format(&text, "# Persistence\r\nloading:%d\r\naof_enabled:1\r\n",
                   serving < k->shard->node->count);
-    if (info_wants(k, "stats"))
+    if (info_wants(k, "stats")) {
         ds_format(&text,
                   "# Stats\r\ntotal_commands_processed:%" PRIu64 "\r\nexpired_keys:%" PRIu64
                   "\r\nrejected_connections:%" PRIu64 "\r\ntotal_error_replies:%" PRIu64
@@ -282,6 +299,8 @@ void ds_cmd_info(struct ds_call *k)
                   "\r\nclients_memory_resets:%" PRIu64 "\r\nquery_limit_resets:%" PRIu64 "\r\n",
                   s.commands, s.store.expired, s.front.refused, s.errors, s.auth_failures,
                   s.front.limited[EX_FRONT_CONN], s.front.limited[EX_FRONT_TOTAL], s.query_limit);
+        info_messages(&text, &s);
+    }
     if (info_wants(k, "replication"))
         ds_format(&text, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
     if (info_wants(k, "cluster"))

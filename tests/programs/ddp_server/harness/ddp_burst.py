@@ -32,6 +32,7 @@ class Load:
     def __init__(self, kind, outstanding):
         self.kind = kind
         self.done = self.refused = 0
+        self.reasons = set()
         self.selector = selectors.DefaultSelector()
         each = min(4, outstanding)
         for n in range(outstanding // each):
@@ -45,7 +46,7 @@ class Load:
     def write(self, connection, number):
         value = f"{number}:".encode() + b"x" * (SIZE - len(str(number)) - 1)
         connection.socket.settimeout(30)
-        connection.send(*self.kind.set(f"burst{number % 1000}", value, "default"))
+        connection.send(*self.kind.set(f"burst{number % 200}", value, "default"))
 
     def run(self, seconds):
         """@return writes per second"""
@@ -55,8 +56,10 @@ class Load:
                 connection = key.data
                 connection.more()
                 while b"\r\n" in connection.buffer:
-                    if isinstance(connection.reply(), ddpclients.Refusal):
+                    reply = connection.reply()
+                    if isinstance(reply, ddpclients.Refusal):
                         self.refused += 1
+                        self.reasons.add(str(reply))
                         time.sleep(0.001)
                     else:
                         self.done += 1
@@ -111,7 +114,7 @@ def phases(kind, seconds):
         got.append((outstanding, load.run(seconds * part / 10), load.refused))
         load.close()
         print(f"{outstanding} outstanding: {got[-1][1]:.0f} writes/s, {load.refused} refused",
-              flush=True)
+              *sorted(load.reasons)[:3], flush=True)
     return got
 
 

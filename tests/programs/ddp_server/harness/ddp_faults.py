@@ -4,10 +4,11 @@
 
 ddp_faults.py --lossfs P --forwarder P --judge P [--server P] [--kind ddp|redis] [--nodes N]
               [--seconds S] [--seed N] [--schedule FILE] [--only EPISODE,...] [--out FOLDER]
-              [--expect-wrong] [--lie] [--state FOLDER --minutes N] [--more=OPTIONS]
+              [--expect-wrong] [--lie] [--overclaim] [--state FOLDER --minutes N] [--more=OPTIONS]
 
 --schedule replays the faults of a file that an earlier run has printed and kept. --expect-wrong:
-the run passes when the judge finds the history wrong (for example with --lie: disks do not flush).
+the run passes when the judge finds the history wrong (with --lie: disks do not flush; with --overclaim: what was written
+with durability memory passes for durable at all).
 --state: disks and progress are kept there, and a run that was interrupted is resumed. --more: of
 the server's command line.
 """
@@ -44,7 +45,7 @@ def options():
     p.add_argument("--minutes", type=float, default=0)
     p.add_argument("--clients", type=int, default=6)
     p.add_argument("--seed", type=int, default=int(os.environ.get("SNIC_TURN") or 1))
-    for flag in ("expect-wrong", "lie"):
+    for flag in ("expect-wrong", "lie", "overclaim"):
         p.add_argument("--" + flag, action="store_true")
     return p.parse_args()
 
@@ -100,6 +101,7 @@ class Run:
         clients = [ddpclients.Client(f"c{i}", self.kind, self.network, keys, self.history, stop,
                                      self.seed) for i in range(o.clients)]
         for c in clients:
+            c.overclaim = o.overclaim
             c.start()
         self.carry_out()
         stop.set()
@@ -124,8 +126,7 @@ class Run:
                 value, _ = client.value()
                 client.node = i
                 client.carry_out("set", keys.registers[0], value, self.kind.set(
-                    keys.registers[0], ddpclients.payload(value, 0), "default"), {"node": i},
-                    False)
+                    keys.registers[0], ddpclients.payload(value, 0), "default"), {"node": i})
                 if self.history.counts.get(("set", "ok"), 0) == before:
                     self.wrong.append(f"node {i} takes no write after all has healed")
                 client.drop()

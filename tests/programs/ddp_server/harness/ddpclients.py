@@ -191,14 +191,19 @@ class Client(threading.Thread):
         self.connection = None
         self.node = None
         self.number = 0
-        self.seen = {}
-        self.scope = 0
+        self.overclaim = False
+        self.connections = 0
+        self.scope = None  # one per connection
+        self.open_scope = False
 
     def connect(self):
         self.node = self.rng.randrange(self.kind.nodes)
         try:
             self.connection = Connection(self.kind.address(self.node), self.kind.timeout)
             self.kind.greet(self.connection)
+            self.connections += 1
+            self.scope = f"{self.name}-scope{self.connections}"
+            self.open_scope = False
         except (OSError, Refusal):
             self.drop()
             time.sleep(0.05)
@@ -216,6 +221,8 @@ class Client(threading.Thread):
                 self.connect()
                 continue
             self.step()
+            if self.open_scope and self.connection and self.rng.random() < 0.2:
+                self.synchronize()
             if self.rng.random() < 0.02:
                 self.drop()  # to another node
             time.sleep(self.rng.random() * 2 * self.pause)
@@ -241,36 +248,51 @@ class Client(threading.Thread):
         options = {"node": self.node}
         durability = self.kind.durability(self.rng, kind, counter)
         if durability != "default":
-            options["dur"] = durability
+            options["dur"] = "all" if self.overclaim else durability
+        if durability == "scope":
+            options["scope"] = self.scope
         value, words = "-", None
         if kind == "get":
             words = self.kind.get(key, durability)
         elif kind == "set":
             value, size = self.value()
             words = self.kind.set(key, payload(value, size), durability)
-            self.seen[key] = value, size
         elif kind == "del":
             words = self.kind.delete(key, durability)
         elif kind == "incr":
             words = self.kind.incr(key, durability)
         else:
-            expect = self.seen.get(key)
-            new, size = self.value()
-            value = f"{expect[0] if expect else 'nil'},{new}"
-            words = self.kind.cas(key, payload(*expect) if expect else None, payload(new, size),
-                                  durability)
-            self.seen[key] = new, size
-        self.carry_out(kind, key, value, words, options, counter)
+            value, words = self.prepare_cas(key, durability)
+        if words:
+            self.carry_out(kind, key, value, words, options)
+            if durability == "scope":
+                self.open_scope = True
 
-    def carry_out(self, kind, key, value, words, options, counter):
+    def prepare_cas(self, key, durability):
+        """A compare-and-swap with what the key holds, which may be outdated when it is sent."""
+        try:
+            expect, found = self.kind.prepare_cas(self.connection, key)
+        except (OSError, Refusal):
+            self.drop()
+            return None, None
+        new, size = self.value()
+        if self.rng.random() < 0.3:
+            time.sleep(self.pause)
+        return (f"{token_of(found)},{new}",
+                self.kind.cas(key, expect, payload(new, size), durability))
+
+    def synchronize(self):
+        """What this connection wrote with durability scope is durable from then on."""
+        self.open_scope = False
+        self.carry_out("sync", "*", self.scope, ("SCOPE", "SYNC"), {"node": self.node})
+
+    def carry_out(self, kind, key, value, words, options):
         start = self.history.now()
         end = None
         try:
             got = self.connection(*words)
             end = self.history.now()
             result = self.kind.result(kind, key, got)
-            if kind == "get" and result != "ok:nil" and not counter:
-                self.seen[key] = token_of(got), self.size_of(got)
         except Refusal as e:
             word = str(e).split()[0] if str(e) else "-"
             sure = word in self.kind.CERTAIN
@@ -282,11 +304,6 @@ class Client(threading.Thread):
             result = "unknown:" + type(e).__name__
             self.drop()
         self.history.operation(self.name, start, end, kind, key, value, result, **options)
-
-    @staticmethod
-    def size_of(data):
-        parts = data.split(b":")
-        return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
 
 
 def read_all(kind, keys, history, durability="default"):

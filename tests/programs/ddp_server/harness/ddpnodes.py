@@ -73,6 +73,11 @@ class Redis:
            "if (v or '') ~= ARGV[1] then return v or '' end "
            "redis.call('SET', KEYS[1], ARGV[2]) return 1")
 
+    @staticmethod
+    def prepare_cas(connection, key):
+        got = connection("GET", key)
+        return got, got
+
     def cas(self, key, expect, new, durability):
         del durability
         return "EVAL", self.CAS, "1", key, expect or b"", new
@@ -97,10 +102,13 @@ class Ddp:
     CERTAIN = {"CLUSTERDOWN", "LOADING", "TRYAGAIN", "OOM", "NOREPLICAS", "NOAUTH"}
     ELSEWHERE = {"CLUSTERDOWN", "LOADING", "UNKNOWN"}
     keeps = "both"
-    counts_messages = False
+    counts_messages = True
     timeout = 12.0
     large = 60_000
-    kinds = ("get",) * 10 + ("set",) * 7 + ("del",) * 1
+    kinds = ("get",) * 10 + ("set",) * 7 + ("cas",) * 3 + ("del",) * 1 + ("incr",) * 3
+    WRITES = ("default",) * 4 + ("all",) * 2 + ("memory",) * 2 + ("here", "scope")
+    READS = ("default",) * 4 + ("all", "memory")
+    ENOENT, ECANCELED, EUNKNOWN = -2, -125, -1003
     CLIENTS, PEERS = 6379, 7000
 
     def __init__(self, network, program, nodes):
@@ -124,25 +132,71 @@ class Ddp:
         pass
 
     @staticmethod
-    def full(i, connection):
-        del i
-        return connection("GET", "probe") is None
+    def shards(connection):
+        """What INFO has of each shard."""
+        lines = connection("INFO", "cluster").decode().splitlines()
+        return [dict(f.split("=", 1) for f in line.split(":", 1)[1].split(","))
+                for line in lines if line.startswith("shard")]
+
+    def full(self, i, connection):
+        return all(s["state"] == "serves" and int(s["full"], 16) >> i & 1
+                   for s in self.shards(connection))
+
+    def figures(self, connection):
+        stats = dict(line.split(":", 1) for line in connection("INFO", "stats").decode().split()
+                     if ":" in line)
+        number = {k: int(v) for k, v in stats.items() if v.isdigit()}
+        # A retransmission is to all other nodes at most; the repeats of it were not sent.
+        resent = ((self.nodes - 1) * number["node_messages_retransmitted"] -
+                  number["node_messages_repeats"])
+        return {"epoch": [s["epoch"] for s in self.shards(connection)],
+                "sent": number["node_messages_sent"], "resent": max(0, resent),
+                "lost": number["node_messages_lost"]}
+
+    def durability(self, rng, kind, counter):
+        if counter and kind == "incr":
+            return rng.choice(("default", "all"))
+        return rng.choice(self.READS if kind == "get" else self.WRITES)
 
     @staticmethod
-    def figures(connection):
-        del connection
-        return {}
+    def how(durability, kind, *words):
+        if durability == "default":
+            return words
+        return ("READLEVEL" if kind == "get" else "DURABILITY", durability, *words)
+
+    def get(self, key, durability):
+        return self.how(durability, "get", "GET", key)
+
+    def set(self, key, value, durability):
+        return self.how(durability, "set", "SET", key, value)
+
+    def delete(self, key, durability):
+        return self.how(durability, "del", "DEL", key)
+
+    def incr(self, key, durability):
+        return self.how(durability, "incr", "INCR", key)
+
+    def prepare_cas(self, connection, key):
+        """(what a compare-and-swap is to compare with, its value)"""
+        got = connection("STORE", "GET", key)
+        if got[0] not in (0, self.ENOENT):
+            raise ddpclients.Refusal(f"STORE GET: {got[0]}")
+        return (got[2], got[7]) if got[0] == 0 else (None, None)
 
     @staticmethod
-    def durability(rng, kind, counter):
-        del rng, kind, counter
-        return "default"
+    def cas(key, version, new, durability):
+        condition = ("IF", "absent") if version is None else ("IFVERSION", version)
+        words = ("STORE", "PUT", key, new, *condition)
+        return words + (("DURABILITY", durability) if durability != "default" else ())
 
-    get = staticmethod(Redis.get)
-    set = staticmethod(Redis.set)
-    delete = staticmethod(Redis.delete)
-    incr = staticmethod(Redis.incr)
-    result = staticmethod(Redis.result)
+    def result(self, kind, key, got):
+        if kind == "cas":
+            if got[0] == self.EUNKNOWN:
+                raise ddpclients.Refusal("UNKNOWN")
+            if got[0] == 0:
+                return "ok"
+            return "no" if got[7] is None else "no:" + ddpclients.token_of(got[7])
+        return Redis.result(kind, key, got)
 
 
 KINDS = {"redis": Redis, "ddp": Ddp}

@@ -232,7 +232,8 @@ static const char *judge_read_op(struct judge_history *h, char **word, uint32_t 
     const char *why = judge_read_result(h, &op, word[6]);
     why = why != NULL ? why : judge_read_options(h, &op, word, words);
     /* What did not happen, and reads without an answer, show nothing. */
-    if (why == NULL && op.result != JUDGE_FAIL &&
+    int refused = op.kind == JUDGE_CAS && op.result == JUDGE_NO;
+    if (why == NULL && op.result != JUDGE_FAIL && !refused &&
         !(op.result == JUDGE_UNKNOWN && (op.kind == JUDGE_GET || op.kind == JUDGE_SYNC))) {
         h->ops = judge_grow(h->ops, h->count, sizeof(*h->ops));
         h->ops[h->count++] = op;

@@ -21,8 +21,6 @@ static size_t judge_search_convert(struct judge_span s, struct lin_op *to)
                            .synced = LIN_OPEN};
         if (op->kind == JUDGE_GET)
             l.kind = LIN_READ;
-        else if (op->kind == JUDGE_CAS && op->result == JUDGE_NO)
-            continue; /* it found another value, which is unknown */
         else
             l.kind = op->kind == JUDGE_CAS ? LIN_CAS : LIN_WRITE;
         to[n++] = l;

@@ -18,6 +18,7 @@ RIGHT = {
                 "b 9 10 get k - ok:2",
     "exchange": "a 1 2 cas k nil,1 ok\nb 3 4 cas k 1,2 ok\na 5 6 cas k 1,3 no:2\n"
                 "a 7 8 get k - ok:2",
+    "a refused exchange": "a 1 2 set k 1 ok\nb 3 4 cas k 7,2 no\na 5 6 get k - ok:1",
     "counter": "a 1 2 incr n - ok:1\nb 1 3 incr n - ok:2\na 4 5 get n - ok:2",
     "counter with an unknown one": "a 1 - incr n - unknown\nb 3 4 incr n - ok:2",
     "memory may be lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=all\na 3 4 set k 2 ok dur=memory\n"
