@@ -247,6 +247,8 @@ def main():
     network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, o.seed)
     kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
     kind.more = (o.more or "").split()
+    if o.overclaim:
+        kind.WRITES = ("memory",)
     if o.state:
         os.makedirs(o.state, exist_ok=True)
         good = night(o, kind, network, folder, os.path.abspath(o.state))
