@@ -7,10 +7,10 @@ ddp_faults.py --lossfs P --forwarder P --judge P [--server P] [--kind ddp|redis]
               [--expect-wrong] [--lie] [--overclaim] [--state FOLDER --minutes N] [--more=OPTIONS]
 
 --schedule replays the faults of a file that an earlier run has printed and kept. --expect-wrong:
-the run passes when the judge finds the history wrong (with --lie: disks do not flush; with --overclaim: what was written
-with durability memory passes for durable at all).
---state: disks and progress are kept there, and a run that was interrupted is resumed. --more: of
-the server's command line.
+the run passes when the judge finds the history wrong (with --lie: disks do not flush; with
+--overclaim: what was written with durability memory passes for durable at all). --state: disks
+and progress are kept there, and a run that was interrupted is resumed. --more: of the server's
+command line.
 """
 import argparse
 import json

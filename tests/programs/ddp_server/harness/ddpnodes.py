@@ -156,7 +156,8 @@ class Ddp:
     def durability(self, rng, kind, counter):
         if counter and kind == "incr":
             return rng.choice(("default", "all"))
-        return rng.choice(self.READS if kind == "get" else self.WRITES)
+        durability = rng.choice(self.READS if kind == "get" else self.WRITES)
+        return "default" if kind == "cas" and durability == "scope" else durability
 
     @staticmethod
     def how(durability, kind, *words):
