@@ -96,7 +96,9 @@
  * no attempt later than that after the first one, and passes the operation's age (`age_ns`); older
  * ones are refused the same way.
  *
- * An operation that did not write (a condition failed, MODIFY declined) leaves nothing in the list;
+ * What is kept of an operation is its result and its answer, a number; a retry does not get the old
+ * value (SNIC_STORE_OLD) again. An operation that did not write (a condition failed, MODIFY
+ * declined) leaves nothing in the list;
  * a retry decides anew. So the answer to the last attempt counts, and an earlier one that arrives
  * after the retry was sent is ignored.
  *
@@ -151,7 +153,8 @@ struct snic_store_opts {
     uint64_t session_window_ns; /**< default 10 minutes                                        */
     uint32_t tries_max;   /**< of a read-modify-write that others come before; default 64        */
     uint32_t changes_max; /**< changes that watches can be behind, power of two; default 1024  */
-    uint64_t changes_bytes; /**< of values that they hold; default value_max + 1 MiB           */
+    uint64_t changes_bytes; /**< of values that these hold, in the replica's values_bytes, which
+                                 has to have room for them; default value_max + 1 MiB          */
     uint32_t ops_max; /**< read-modify-writes at a time; default 1024                          */
     uint32_t pad;     /**< 0                                                                   */
 };

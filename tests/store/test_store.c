@@ -149,6 +149,35 @@ static int put_if(struct store_cluster *c, uint32_t node, const char *value, uin
     return store_act(c, node, a);
 }
 
+/* An answer has the number of FULL copies. With fewer than min_full, or than the operation asks
+ * for, writes of both kinds are refused and change nothing; reads are served. */
+static void test_store_copies_counted_and_demanded(void **state)
+{
+    struct store_cluster *c = fresh();
+    struct store_act *a = &c->got;
+    (void)state;
+    assert_int_equal(store_put(c, 0, "key", 3, "v", 1), 0);
+    assert_int_equal(a->op.copies, 3);
+    assert_int_equal(put_if(c, 1, "w", SNIC_STORE_IF_PRESENT, 0), 0);
+    assert_int_equal(a->op.copies, 3);
+    store_cluster_down(c, 2, STORE_CRASH);
+    store_cluster_run(c, 5000 * (uint64_t)STORE_MS);
+    assert_int_equal(put_if(c, 1, "x", SNIC_STORE_IF_PRESENT, 0), 0);
+    assert_int_equal(a->op.copies, 2);
+    for (uint32_t condition = 0; condition <= SNIC_STORE_IF_PRESENT; condition += 2) {
+        memset(&a->op, 0, sizeof(a->op));
+        a->op.kind = SNIC_STORE_DELETE;
+        a->op.key = "key";
+        a->op.key_size = 3;
+        a->op.condition = condition;
+        a->op.copies_min = 3;
+        assert_int_equal(store_act(c, 0, a), SNIC_ENOQUORUM);
+    }
+    assert_int_equal(store_get(c, 1, "key", 3), 0);
+    assert_int_equal(a->data[0], 'x');
+    done(c);
+}
+
 static int grow(void *ctx, struct snic_store_change *ch)
 {
     const uint32_t *by = ctx;
@@ -433,6 +462,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_options_checked),
         cmocka_unit_test(test_store_operations_refused),
         cmocka_unit_test(test_store_put_get_delete_at_any_node),
+        cmocka_unit_test(test_store_copies_counted_and_demanded),
         cmocka_unit_test(test_store_largest_values),
         cmocka_unit_test(test_store_conditions_decide),
         cmocka_unit_test(test_store_modify_concurrent_increments_all_count),

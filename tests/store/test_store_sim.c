@@ -314,8 +314,33 @@ static void sim_all(struct sim *m)
     }
 }
 
+/* Datagrams are lost, doubled and late; connections are slow. */
+static void sim_links(struct sim *m, uint32_t ppm)
+{
+    struct snic_net_link l = {.loss_ppm = ppm, .duplicate_ppm = ppm, .reorder_ppm = ppm};
+    l.reorder_ns = ppm != 0 ? 3 * STORE_MS : 0;
+    l.delay_max_ns = ppm != 0 ? 2 * STORE_MS : 0;
+    for (uint32_t a = 0; a < m->c->o.nodes; a++) {
+        for (uint32_t b = 0; b < m->c->o.nodes; b++) {
+            if (a != b && snic_net_fabric_link(m->c->fabric, a, b, &l) != 0)
+                store_cluster_fail(m->c, "a link's numbers");
+        }
+    }
+}
+
+static void sim_disk(struct sim *m, uint32_t node)
+{
+    struct snic_fault f = {.kind = SNIC_FAULT_DELAY, .after = 1};
+    f.repeat = snic_rng_below(&m->rng, 100);
+    f.delay_ns = snic_rng_below(&m->rng, 100 * STORE_MS);
+    int result = snic_disk_fault(m->c->node[node].disk, &f);
+    if (result != 0 && result != SNIC_ENOSPC)
+        store_cluster_fail(m->c, "a fault's numbers");
+}
+
 static void sim_calm(struct sim *m)
 {
+    sim_links(m, 0);
     for (uint32_t a = 0; a < m->c->o.nodes; a++) {
         for (uint32_t b = 0; b < m->c->o.nodes; b++)
             snic_net_fabric_partition(m->c->fabric, a, b, 0);
@@ -344,6 +369,12 @@ static void sim_blow(struct sim *m)
     case 6:
     case 7:
         snic_net_fabric_partition(m->c->fabric, node, other, 1);
+        break;
+    case 8:
+        sim_links(m, (uint32_t)snic_rng_below(&m->rng, 200000));
+        break;
+    case 9:
+        sim_disk(m, node);
         break;
     default:
         break;
