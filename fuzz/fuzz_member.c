@@ -40,6 +40,13 @@ static struct snic_member_view fuzz_view(struct fuzz *f)
 {
     struct snic_member_view v = f->disk.decided;
     uint8_t b = take(f);
+    if (v.configured == 0) {
+        v.configured = f->o.configured;
+        v.witness = f->o.witness;
+        v.config_epoch = 1;
+        for (uint32_t n = 0; n < 5; n++)
+            v.voter[n] = (v.configured >> n & 1);
+    }
     v.epoch += b & 3;
     v.full = (uint16_t)(take(f) & 31);
     v.learners = (uint16_t)(take(f) & 31 & ~v.full);
@@ -51,13 +58,20 @@ static struct snic_member_view fuzz_view(struct fuzz *f)
         v.incarnation[n] += b >> (3 + n) & 1;
     if (b & 128)
         v.incarnation[take(f) % 16] = take(f);
+    if ((b & 0x60) == 0x60) {
+        uint8_t c = take(f);
+        v.configured ^= (uint16_t)(1u << (c & 7));
+        v.vacant ^= (uint16_t)(1u << (c >> 3 & 3));
+        v.voter[c & 7] += c >> 5 & 3;
+        v.config_epoch = v.epoch;
+    }
     return v;
 }
 
 static void fuzz_sent(struct fuzz *f, const struct snic_member_action *a)
 {
     const struct snic_member_msg *m = &a->msg;
-    must(a->to != 0 && (a->to & ~f->o.configured) == 0 && (a->to >> f->o.node & 1) == 0);
+    must(a->to != 0 && (a->to >> f->o.node & 1) == 0);
     must(m->src == f->o.node);
     if (m->type == SNIC_MEMBER_PROMISE)
         must(m->ballot <= f->disk.promised && m->epoch == f->disk.decided.epoch + 1);
@@ -83,6 +97,9 @@ static void fuzz_poll(struct fuzz *f)
         case SNIC_MEMBER_VIEW:
             must(a.view.epoch == f->disk.decided.epoch);
             break;
+        case SNIC_MEMBER_CONFIRMED:
+            must(a.id != 0 && a.until_ns <= f->now);
+            break;
         case SNIC_MEMBER_LEASE:
             must(a.until_ns == 0 || a.until_ns > f->now);
             break;
@@ -100,7 +117,8 @@ static void fuzz_step(struct fuzz *f, const struct snic_member_event *ev)
 {
     int r = snic_member_step(f->m, f->now, ev);
     must(r == 0 || r == SNIC_EINVAL || r == SNIC_EPROTO || r == SNIC_ESTALE || r == SNIC_ECORRUPT ||
-         r == SNIC_EOVERFLOW);
+         r == SNIC_EOVERFLOW || r == SNIC_EXDEV || r == SNIC_EBUSY || r == SNIC_EEXIST ||
+         r == SNIC_ENOENT || r == SNIC_ENOQUORUM);
     fuzz_poll(f);
 }
 
@@ -112,6 +130,8 @@ static void fuzz_message(struct fuzz *f, uint8_t op)
     uint8_t c = take(f);
     m.src = b & 7;
     m.hears = take(f);
+    m.since = b & 128 ? 2 : 1;
+    m.flush_ns = (uint64_t)(c & 8) << 27;
     m.configured = f->o.configured;
     m.witness = f->o.witness;
     m.flags = c & 63;
@@ -173,8 +193,15 @@ static void fuzz_op(struct fuzz *f)
         ev.type = op >> 7 ? SNIC_MEMBER_OVERRIDE : SNIC_MEMBER_REPORT;
         ev.kind = op >> 3 & 7;
         ev.mask = take(f) & 31;
-        ev.flags = take(f) & 7;
-        ev.epoch = f->disk.decided.epoch;
+        ev.flags = take(f);
+        if (ev.flags & 32)
+            ev.type = SNIC_MEMBER_CHANGE;
+        else if (ev.flags & 64)
+            ev.type = SNIC_MEMBER_CONFIRM;
+        ev.node = ev.flags >> 7 | (ev.mask & 7u) << 1;
+        ev.flags &= ev.type == SNIC_MEMBER_CHANGE ? 15 : 7;
+        ev.epoch = ev.type == SNIC_MEMBER_CHANGE ? 0 : f->disk.decided.epoch;
+        ev.ns = (uint64_t)ev.mask << 25;
         break;
     default:
         if (op >> 3 > 3)

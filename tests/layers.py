@@ -219,7 +219,7 @@ LAYERS = {
     "lib/member": [
         ["member_priv.h", "view.c"],
         # leases and the next view, the register, when to propose
-        ["lease.c", "policy.c"],
+        ["lease.c", "policy.c", "config.c"],
         ["register.c"],
         ["proposer.c"],
         ["check.c", "member.c"],

@@ -8,7 +8,7 @@
  * Depends on  snicstore/base.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
  *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
- *             About 3 KiB.
+ *             About 6 KiB.
  * Threads     [owner] one thread owns an engine; memsize is [any].
  * Progress    No call blocks. O(nodes) per event.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed but the time, which
@@ -29,8 +29,8 @@
  * message is recognised as delayed.
  *
  * ---- What is promised ----
- * P1  Each epoch has one view, chosen by a majority of the configured nodes; a node's file never
- *     goes back to an older one.
+ * P1  Each epoch has one view, chosen by a majority of the voters of the view before; the first by
+ *     all configured nodes. A node's file never goes back to an older one.
  * P2  A node that holds a lease is FULL in a view such that no later view without it (in this
  *     incarnation, as FULL) has been chosen. So two leases at the same time are never held under
  *     views that do not both contain both holders.
@@ -38,12 +38,15 @@
  *     FULL after CAUGHT_UP; but for the first view and after a restart of all.
  * P4  A view with `restart` has as FULL a non-empty subset of the FULL of the view before, whose
  *     logs are good, and no one else.
- * P1 holds always. P2 rests on clocks: each runs at a rate within drift_ppm of true time. Where a
- * clock is worse, two leases may overlap: stale reads, nothing else.
+ * P5  A vote counts for the file that the view names for its node (`voter`); the file of a node
+ *     that was removed or replaced never votes again, nor does a file that no view names.
+ * P1 and P5 hold always. P2 rests on clocks: each runs at a rate within drift_ppm of true time.
+ * Where a clock is worse, two leases may overlap: stale reads, nothing else; a confirmed read
+ * (CONFIRM) is never stale.
  *
  * ---- How ----
- * Register. Epoch e+1 is a single-decree Paxos register among the configured nodes, entered by
- * those who know the view of e. A promise, a vote or a view is on disk (STORE, STORED) before
+ * Register. Epoch e+1 is a single-decree Paxos register among the voters of the view of e, entered
+ * by those who know that view. A promise, a vote or a view is on disk (STORE, STORED) before
  * anything that depends on it is sent; a node that booted installs no view out of its own file.
  *
  * Leases. A FULL node asks all with its heartbeats; it holds a lease from a majority's grants until
@@ -57,12 +60,13 @@
  *
  * Proposers. Any node with a vote that hears a majority; the first of those that see a reason,
  * the others after a back-off that grows with their number (no random numbers). Reasons: a member
- * is not heard in both directions for detect_ns, or has booted, or is slow for slow_ns (as long as
- * half of the FULL nodes are not called slow: who calls more so is itself the one in doubt, and is
- * not followed); a fenced node may be admitted; a learner has caught up; the data path asks for an
- * epoch; a vote was left over. A node whose heartbeats still acknowledge this node's previous
- * process does not count as heard in both directions: they may have been in flight since before
- * that process ended.
+ * is not heard in both directions for detect_ns, or has booted, or answers no data for silent_ns
+ * while no flush of its log runs, or (by option) has a slow log for slow_ns; a fenced node may be
+ * admitted; a learner has caught up; the data path needs an epoch; an operator's CHANGE is pending;
+ * a vote was left over. Silence and slowness leave half of the FULL nodes: a node that reports more
+ * is itself the one in doubt, and is not followed. Slowness leaves min_full of them. A node whose
+ * heartbeats still acknowledge this node's previous process does not count as heard in both
+ * directions: they may have been in flight since before that process ended.
  *
  * Full restart. When no FULL node of the newest view still runs, those of them that are back and
  * whose logs are good become the next view: all of them, or, after restart_wait_ns, those that are
@@ -77,9 +81,24 @@
  * Without, the survivor's lease ends and its state is NO_MAJORITY until the other is back or an
  * operator overrides.
  *
- * Lost files. A node that lost its membership file never votes again under that number (A9), since
- * it may have promised something; it can hold data again. Replacing one configured node by another,
- * or changing the configured set, is out of scope.
+ * Configuration. Which nodes there are, which of them is the witness, where they are (`addr`), and
+ * whose vote counts are a part of the view, so each register has one configuration, and the view
+ * that changes it is chosen by the configuration before. CHANGE adds, removes or replaces one node;
+ * the next is refused until that one has its vote. A node is added, or its successor comes, as
+ * `vacant`: configured, without a vote. It gets the vote in the view that makes it FULL (a witness:
+ * when it is heard), under the first incarnation of its file, `since`. Leases across such a view:
+ * a node that votes for it grants no more in the epoch before, and a node that learns it votes for
+ * no exclusion until every lease of the epochs before has ended: one grant's time from then on.
+ *
+ * Lost files. A node that lost its membership file has a new one, which no view names: it has no
+ * vote, since it may have promised something; it can hold data again. REPLACE gives the vote back.
+ * A file that a view has passed over (removed, or replaced by a later one) is dead: such a node
+ * waits in state REPLACED for an operator to give it a new, empty disk.
+ *
+ * Founding. A cluster has a number of its own, `cluster`, which the operator's tool draws; messages
+ * and files of another cluster are refused. The first view takes the votes of all configured nodes,
+ * the witness too, each started with FIRST and without a file. So FIRST at a node that has lost its
+ * disk does no harm: any other node that still has its file knows a view, or what it voted for.
  */
 #ifndef SNIC_MEMBER_H
 #define SNIC_MEMBER_H
@@ -98,45 +117,62 @@ struct snic_member;
 /** The last epoch: what fits into the timestamps of ddp.h. */
 #define SNIC_MEMBER_EPOCH_MAX ((1u << 22) - 1)
 #define SNIC_MEMBER_NS_MAX ((uint64_t)1 << 40)
+/** Bytes of a node's address in a view. */
+#define SNIC_MEMBER_ADDR_MAX 24
 #define SNIC_MEMBER_DRIFT_MAX 100000
 
 /** Zero it, set opts_size, node, configured; a time or drift that is 0 takes its default. */
 struct snic_member_opts {
     uint32_t opts_size;
-    uint32_t flags;      /**< 0                                                               */
-    uint32_t node;       /**< own number, a bit of configured                                 */
-    uint16_t configured; /**< all nodes, the same at each and for ever                        */
-    uint16_t witness;    /**< of them, at most one: votes, no data; one more must hold data   */
-    uint32_t drift_ppm;  /**< any clock against true time; default 500, 1..DRIFT_MAX          */
+    uint32_t flags; /**< 0                                                               */
+    uint32_t node;  /**< own number, a bit of configured                                 */
+    /** At the founding all nodes, the same at each. Later the view has the nodes; these are sent
+     * heartbeats, too, while no majority is heard: of a node that is added, itself and some. */
+    uint16_t configured;
+    uint16_t witness;   /**< of them, at most one: votes, no data; one more must hold data   */
+    uint32_t drift_ppm; /**< any clock against true time; default 500, 1..DRIFT_MAX          */
     /** FULL nodes that writes need; below, the data path refuses them (status, `writable`), and no
-     * node is evicted for slowness. Default: a majority of the nodes that may hold data; 1 for two
-     * nodes with a witness, where either is to continue alone. At most those that hold data. */
+     * node is evicted for slowness. Default: a majority of the view's voters that hold data; 1 for
+     * two nodes with a witness, where either is to continue alone. At most 16. */
     uint32_t min_full;
     uint64_t lease_ns;     /**< default 400 ms, at least 2 heartbeat_ns                         */
     uint64_t lease_max_ns; /**< any node's, ever; default lease_ns                         */
     uint64_t margin_ns;    /**< default 10 ms                                              */
     uint64_t heartbeat_ns; /**< default 50 ms                                              */
     uint64_t detect_ns;    /**< unheard: dead; default 250 ms, at least 2 heartbeat_ns     */
-    uint64_t slow_ns;      /**< reported slow for so long: out; default 100 ms             */
+    uint64_t slow_ns;      /**< a log that is slow for so long: out; default 0: never          */
+    uint64_t silent_ns;    /**< answers no data for so long, with no slow log: out; default 1 s */
     uint64_t retry_ns;     /**< a proposer's retransmission; default 30 ms                 */
     uint64_t backoff_ns;   /**< between two proposers; default 40 ms                       */
     uint64_t restart_wait_ns; /**< for the last of the FULL nodes; default 5 s. See above: loss */
     uint64_t rejoin_ns;       /**< from leaving to returning; default 500 ms                  */
+    uint64_t cluster;         /**< its number: random, the same at all nodes                  */
+    /** By node, for the first view: opaque, 0 at the end. */
+    uint8_t addr[SNIC_MEMBER_NODES_MAX][SNIC_MEMBER_ADDR_MAX];
 };
 
 /** A membership. The content of ddp.h's snic_ddp_view. */
 struct snic_member_view {
-    uint32_t epoch;    /**< 0: none yet                                                       */
-    uint16_t full;     /**< hold everything, serve under a lease                              */
-    uint16_t learners; /**< take every write, and what they miss from donor                   */
-    uint32_t donor;    /**< a FULL node                                                       */
-    uint32_t restart;  /**< 1: all begin from their logs                                      */
+    uint32_t epoch;        /**< 0: none yet                                                       */
+    uint16_t full;         /**< hold everything, serve under a lease                              */
+    uint16_t learners;     /**< take every write, and what they miss from donor                   */
+    uint32_t donor;        /**< a FULL node                                                       */
+    uint32_t restart;      /**< 1: all begin from their logs                                      */
+    uint16_t configured;   /**< all nodes                                                     */
+    uint16_t witness;      /**< of them, at most one                                          */
+    uint16_t vacant;       /**< of them: without a vote until they are FULL (a witness: heard) */
+    uint16_t pad;          /**< 0                                                             */
+    uint32_t config_epoch; /**< of the view that made these, or gave a vote                   */
+    uint32_t reserved;     /**< 0                                                             */
     /** Of members theirs; of others the last they were members under, 0: never. */
     uint32_t incarnation[SNIC_MEMBER_NODES_MAX];
+    /** `since` of the file that votes; of a vacant or removed node the last one whose vote is void:
+     * only a later file may come. */
+    uint32_t voter[SNIC_MEMBER_NODES_MAX];
+    uint8_t addr[SNIC_MEMBER_NODES_MAX][SNIC_MEMBER_ADDR_MAX]; /**< opaque; 0: unknown        */
 };
 
 enum {
-    SNIC_MEMBER_REC_MUTE = 1 << 0, /**< lost its file once: no vote                            */
     SNIC_MEMBER_REC_FIRST = 1 << 1 /**< was started to found a cluster, of which it knows no view */
 };
 
@@ -146,6 +182,7 @@ struct snic_member_record {
     uint32_t incarnation; /**< of the node that wrote it                                      */
     uint32_t since;       /**< the first incarnation of this file: its log began with it      */
     uint32_t pad;         /**< 0                                                              */
+    uint64_t cluster;     /**< of the options                                                 */
     uint64_t promised;    /**< ballot, in the register of decided.epoch + 1; 0: none          */
     uint64_t accepted;    /**< likewise; at most promised                                     */
     struct snic_member_view decided;  /**< the newest known to be chosen                      */
@@ -183,7 +220,7 @@ struct snic_member_msg {
     uint8_t type;
     uint8_t src;
     uint16_t hears;      /**< heard within detect_ns; the receiver as dst_incarnation          */
-    uint16_t configured; /**< the sender's; must be the receiver's                             */
+    uint16_t configured; /**< the sender's; before the first view it must be the receiver's    */
     uint16_t witness;    /**< likewise                                                         */
     uint32_t flags;
     uint32_t epoch;
@@ -193,6 +230,10 @@ struct snic_member_msg {
     uint64_t ballot;
     uint64_t accepted;
     uint64_t lease_ns;
+    uint64_t cluster;  /**< the sender's                                                       */
+    uint64_t flush_ns; /**< HEARTBEAT: for how long the oldest flush of its log has run        */
+    uint32_t since;    /**< HEARTBEAT: of the sender's file                                    */
+    uint32_t pad;      /**< 0                                                                  */
     struct snic_member_view view;
 };
 
@@ -207,26 +248,43 @@ enum snic_member_event_type {
      * before must have ended (a lock on the file proves it).
      */
     SNIC_MEMBER_BOOT = 1,
-    SNIC_MEMBER_STORED,  /**< id: that STORE is durable. A STORE that fails: end the process     */
-    SNIC_MEMBER_MESSAGE, /**< msg                                                                */
-    SNIC_MEMBER_TICK,    /**< nothing but the time                                               */
-    SNIC_MEMBER_REPORT,  /**< from the data path; value in `kind`                                */
-    SNIC_MEMBER_OVERRIDE /**< from the operator, see there                                       */
+    SNIC_MEMBER_STORED,   /**< id: that STORE is durable. A STORE that fails: end the process     */
+    SNIC_MEMBER_MESSAGE,  /**< msg                                                                */
+    SNIC_MEMBER_TICK,     /**< nothing but the time                                               */
+    SNIC_MEMBER_REPORT,   /**< from the data path; value in `kind`                                */
+    SNIC_MEMBER_OVERRIDE, /**< from the operator, see there                                      */
+    /** From the operator: kind (enum snic_member_change), node, addr, flags; epoch: the
+     * config_epoch that it is meant for, or 0. At a FULL node, about another one. It is carried out
+     * by a later view; status shows how far it is. */
+    SNIC_MEMBER_CHANGE,
+    /** A confirmation is wanted: CONFIRMED with an id above the `request` that status had before
+     * this step. */
+    SNIC_MEMBER_CONFIRM
 };
 
-/** Flags of BOOT and of OVERRIDE. */
+enum snic_member_change {
+    SNIC_MEMBER_ADD = 1, /**< a number that is not configured; flag WITNESS: as the witness     */
+    SNIC_MEMBER_REMOVE,  /**< it votes no more, and holds no data; its file is dead             */
+    SNIC_MEMBER_REPLACE  /**< the same number with a new file, at addr if that is not 0         */
+};
+
+/** Flags of BOOT, OVERRIDE and CHANGE. */
 enum {
     SNIC_MEMBER_FIRST = 1 << 0,
     SNIC_MEMBER_LOG_GOOD = 1 << 1,
     /** OVERRIDE: a restart may begin now, from any logs of FULL nodes that are there. */
-    SNIC_MEMBER_ANY_LOG = 1 << 2
+    SNIC_MEMBER_ANY_LOG = 1 << 2,
+    SNIC_MEMBER_WITNESS = 1 << 3 /**< CHANGE, ADD */
 };
 
 enum snic_member_report {
-    SNIC_MEMBER_SLOW = 1,  /**< mask: all who keep writes waiting now; replaces the last mask  */
-    SNIC_MEMBER_CAUGHT_UP, /**< epoch: this learner has all, since the view of that epoch      */
-    SNIC_MEMBER_LOG,       /**< flags LOG_GOOD or 0: suspect (A8)                              */
-    SNIC_MEMBER_NEED_EPOCH /**< epoch: one above it is needed                                  */
+    SNIC_MEMBER_SLOW = 1,   /**< mask: all whose logs keep writes waiting; replaces the last mask */
+    SNIC_MEMBER_CAUGHT_UP,  /**< epoch: this learner has all, since the view of that epoch      */
+    SNIC_MEMBER_LOG,        /**< flags LOG_GOOD or 0: suspect (A8)                              */
+    SNIC_MEMBER_NEED_EPOCH, /**< epoch: one above it is needed                                 */
+    /** mask: all that do not answer the data path at all; replaces the last mask. */
+    SNIC_MEMBER_SILENT,
+    SNIC_MEMBER_FLUSH /**< ns: for how long the oldest flush of the own log has run; 0: none    */
 };
 
 /**
@@ -243,6 +301,10 @@ struct snic_member_event {
     uint16_t mask;
     uint16_t pad;
     uint64_t id;
+    uint64_t ns; /**< REPORT FLUSH                                                             */
+    uint32_t node;
+    uint8_t addr[SNIC_MEMBER_ADDR_MAX];
+    uint32_t reserved;
     const struct snic_member_msg *msg;       /**< borrowed for the call */
     const struct snic_member_record *record; /**< borrowed for the call */
 };
@@ -253,7 +315,10 @@ enum snic_member_action_type {
     SNIC_MEMBER_LEASE = 1, /**< until_ns: serve before it, exclusive; 0: fenced, stop now */
     SNIC_MEMBER_STORE, /**< record to the file, durably; STORED with id. One at a time         */
     SNIC_MEMBER_VIEW,  /**< view: installed; role: ours in it                                  */
-    SNIC_MEMBER_SEND   /**< msg to each node of `to`                                           */
+    SNIC_MEMBER_SEND,  /**< msg to each node of `to`                                           */
+    /** id: of the newest lease request that a majority has granted in this epoch: no view without
+     * this node had been chosen when it was sent. Comes when it rises, if CONFIRM asked for it. */
+    SNIC_MEMBER_CONFIRMED
 };
 
 enum snic_member_role {
@@ -282,10 +347,18 @@ enum snic_member_state {
     SNIC_MEMBER_LOST,        /**< has no file and no incarnation: looks on                        */
     SNIC_MEMBER_NO_MAJORITY, /**< does not hear a majority: nothing can change                    */
     SNIC_MEMBER_RESTARTING,  /**< no FULL node runs; waits for `missing`                          */
+    SNIC_MEMBER_REPLACED,    /**< its file is dead: removed, or replaced by a later one           */
     SNIC_MEMBER_OUTSIDE,     /**< not in the view, waits to be admitted (a witness: always)       */
     SNIC_MEMBER_LEARNING,
     SNIC_MEMBER_NO_LEASE, /**< FULL, but without a lease                                          */
     SNIC_MEMBER_SERVING
+};
+
+enum snic_member_change_state {
+    SNIC_MEMBER_CHANGE_NONE = 0,
+    SNIC_MEMBER_CHANGE_PENDING, /**< no view has it yet                                          */
+    SNIC_MEMBER_CHANGE_DECIDED, /**< a view has it; complete when that has nothing vacant        */
+    SNIC_MEMBER_CHANGE_LOST     /**< another change came first, or this node is not FULL now     */
 };
 
 struct snic_member_status {
@@ -301,6 +374,13 @@ struct snic_member_status {
     uint64_t proposals;      /**< begun                                                           */
     uint32_t min_full;       /**< FULL nodes that writes need                                     */
     uint32_t writable;       /**< 1: the view has as many                                         */
+    uint32_t change;         /**< enum snic_member_change_state, of the last CHANGE here          */
+    uint16_t slow;           /**< reported so, or by their own heartbeats                         */
+    uint16_t silent;         /**< likewise: do not answer the data path                           */
+    uint64_t foreign;        /**< messages of another cluster                                     */
+    uint64_t request;        /**< number of the newest lease request that was sent                */
+    uint64_t confirmed;      /**< of the newest that a majority granted in this epoch; 0: none    */
+    uint64_t confirmed_ns;   /**< when that one was sent                                          */
     struct snic_member_view view; /**< installed                                                  */
 };
 
@@ -323,10 +403,19 @@ SNIC_API SNIC_NODISCARD int snic_member_init(struct snic_member **m, void *mem, 
  * @return 0
  *         SNIC_EINVAL    an unknown event, kind or flag; any event before BOOT, a second BOOT;
  *                        STORED with another id than the last STORE's; MESSAGE without msg;
- *                        OVERRIDE of the own node or one that is not configured
+ *                        OVERRIDE of the own node or one that is not configured; CHANGE of the
+ *                        own node, or of one out of range
  *         SNIC_ECORRUPT  BOOT: a record that no node wrote; BOOT again, without one
+ *         SNIC_EXDEV     BOOT: the record of another cluster; BOOT again, with the right one.
+ *                        MESSAGE: of another cluster; counted in `foreign`
  *         SNIC_EOVERFLOW BOOT: the incarnations are used up
- *         SNIC_ESTALE    REPORT: of another epoch than now
+ *         SNIC_ESTALE    REPORT: of another epoch than now; CHANGE: not FULL here, or `epoch` is
+ *                        not the config_epoch any more; CONFIRM: not FULL here
+ *         SNIC_EBUSY     CHANGE: another is not yet complete
+ *         SNIC_EEXIST    CHANGE: ADD of what is configured, or of a second witness
+ *         SNIC_ENOENT    CHANGE: REMOVE or REPLACE of what is not configured
+ *         SNIC_ENOQUORUM CHANGE: no majority is heard, or none of the voters that it leaves; or it
+ *                        leaves no FULL node
  *         SNIC_EPROTO    MESSAGE: a field is out of range; counted in `refused`
  */
 SNIC_API SNIC_NODISCARD int snic_member_step(struct snic_member *m, uint64_t now_ns,

@@ -162,12 +162,13 @@ struct snic_replica_opts {
                                two connections to each other node, and two                      */
     struct snic_io *log;  /**< a file or device of its own, on that loop                        */
     const struct snic_net_addr *addrs; /**< by node number, of all configured ones; copied       */
-    uint64_t cluster; /**< a number that other clusters on this network do not have         */
+    uint64_t cluster; /**< a number drawn at random when the cluster is founded; in its file, too */
     uint32_t node;
     /** Of a node without a usable log: above all that it ever had, such as the seconds since 1970;
      * 0: it only looks on (member.h, state LOST). */
     uint32_t incarnation;
-    uint16_t configured; /**< nodes, one bit each, the same at all and for ever                 */
+    uint16_t configured; /**< nodes at the founding, the same at all; later a view has them: of a
+                              node that is added, itself and some (member.h)                    */
     uint16_t witness;    /**< of them, at most one: votes, holds no data                        */
     uint32_t model;      /**< enum snic_ddp_model, the same at all                              */
     uint32_t ddp_flags;  /**< SNIC_DDP_PAPER, ...                                               */
@@ -183,9 +184,13 @@ struct snic_replica_opts {
     uint32_t sends_max;
     uint32_t appends_max; /**< records not yet durable, power of two; default 4096, or more if
                                writes_max and scopes_max need it                                 */
-    /** FULL nodes that a write needs; with fewer it is refused with SNIC_ENOQUORUM, and reads go
-     * on. Default: a majority of those that hold data (member.h). */
+    /** FULL nodes that a write needs; with fewer it is refused with SNIC_ENOQUORUM; reads
+     * continue. Default: a majority of those that hold data (member.h). */
     uint32_t min_full;
+    /** Other nodes that this one has memory for while it runs, itself, and those that were removed
+     * meanwhile: default one more than configured, at least 5; at most 16. */
+    uint32_t nodes_max;
+    uint32_t pad; /**< 0                                                                    */
     uint64_t values_bytes; /**< memory for values: see above                                      */
     uint64_t background_ns; /**< records that no answer waits for (EVENT, SCOPE, RENF, MEMORY) are
                                  durable after so long at the latest (the loss window);
@@ -386,6 +391,30 @@ SNIC_API void snic_replica_drop(struct snic_replica *r, uint64_t value) SNIC_NON
  */
 SNIC_API SNIC_NODISCARD int snic_replica_override(struct snic_replica *r, uint16_t ended,
                                                   int any_log) SNIC_NONNULL(1);
+
+/** Zero it, fill it in. */
+struct snic_replica_request {
+    uint32_t kind;  /**< enum snic_member_change                                                  */
+    uint32_t node;  /**< not the own one                                                          */
+    uint32_t flags; /**< SNIC_MEMBER_WITNESS, of ADD                                              */
+    /** That of the view it is meant for (stats, member.view), so that a request that is repeated
+     * does no harm; 0: any. */
+    uint32_t config_epoch;
+    const struct snic_net_addr *addr; /**< ADD; REPLACE: NULL, the same. No UNIX path; copied */
+};
+/**
+ * An operator's request to add, remove or replace one node (member.h, Configuration), at any FULL
+ * one. It is complete when a later view has it and nothing is vacant in that: stats, `member`. The
+ * new node is started without FOUND, with an empty log. [owner]
+ * @return 0; SNIC_EAGAIN the node has not booted; SNIC_ESTALE it is not FULL, has stopped, or the
+ *         configuration is another one by now; SNIC_EBUSY the last change is not complete;
+ *         SNIC_EEXIST, SNIC_ENOENT the node is configured, or is not, or there is a witness;
+ *         SNIC_ENOQUORUM no majority of voters would be heard, or no FULL node left; SNIC_ENOSPC
+ *         nodes_max are configured; SNIC_EINVAL kind, node, flags or addr make no sense
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_reconfigure(struct snic_replica *r,
+                                                     const struct snic_replica_request *c)
+    SNIC_NONNULL(1, 2);
 
 enum snic_replica_state {
     SNIC_REPLICA_READING = 0, /**< its log                                                        */

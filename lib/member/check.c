@@ -4,7 +4,7 @@
 
 static int member_check_register(const struct snic_member *m)
 {
-    if (m->rec.incarnation != 0 && !member_record_is_sane(m, &m->rec)) /* M2 */
+    if (m->rec.incarnation != 0 && !member_record_is_sane(&m->rec)) /* M2 */
         return 0;
     if (m->stored > m->generation || m->storing > m->generation ||
         m->incarnation_generation > m->generation)
@@ -32,7 +32,7 @@ static int member_check_proposer(const struct snic_member *m)
                                     member_ballot_node(m->ballot) != m->opts.node)) /* M10 */
         return 0;
     if (m->phase == MEMBER_ACCEPTING &&
-        (!member_view_is_sane(m, &m->value) || m->value.epoch != m->rec.decided.epoch + 1))
+        (!member_view_is_sane(&m->value) || m->value.epoch != m->rec.decided.epoch + 1))
         return 0;
     return 1;
 }

@@ -36,6 +36,12 @@ uint16_t member_hears(const struct snic_member *m)
     return mask;
 }
 
+/* M12: is that a view of another configuration? Its voters' grants in this epoch have ended. */
+static int member_is_reconfigured(const struct snic_member_view *v)
+{
+    return v->config_epoch == v->epoch && v->epoch > 1;
+}
+
 static int member_may_grant(const struct snic_member *m, uint32_t node, uint32_t inc,
                             uint32_t epoch)
 {
@@ -49,7 +55,8 @@ static int member_may_grant(const struct snic_member *m, uint32_t node, uint32_t
         return 0;
     if (SNIC_MEMBER__BUG(5))
         return 1;
-    if (m->rec.accepted != 0 && !member_is_full(&m->rec.proposal, node, inc))
+    if (m->rec.accepted != 0 && !SNIC_MEMBER__BUG(31) &&
+        (!member_is_full(&m->rec.proposal, node, inc) || member_is_reconfigured(&m->rec.proposal)))
         return 0;
     return m->parked == 0 || member_is_full(&m->parked_view, node, inc); /* M7 */
 }
@@ -72,6 +79,7 @@ static void member_give(struct snic_member *m, uint32_t node, uint32_t inc, uint
 uint64_t member_vote_time(struct snic_member *m, const struct snic_member_view *v, uint16_t *whom)
 {
     const struct snic_member_view *cur = &m->rec.decided;
+    uint64_t quiet_ns = snic_max_u64(m->quiet_ns, m->config_quiet_ns); /* M8, M12 */
     uint64_t at = 0;
     if (SNIC_MEMBER__BUG(3))
         return 0;
@@ -83,9 +91,9 @@ uint64_t member_vote_time(struct snic_member *m, const struct snic_member_view *
             at = snic_max_u64(at, p->grant_until_ns);
             *whom |= member_bit(n);
         }
-        if (m->now_ns < m->quiet_ns && member_has(cur->full & ~m->gone, n) &&
+        if (m->now_ns < quiet_ns && member_has(cur->full & ~m->gone, n) &&
             !member_is_full(v, n, cur->incarnation[n]) && !SNIC_MEMBER__BUG(4)) {
-            at = snic_max_u64(at, m->quiet_ns);
+            at = snic_max_u64(at, quiet_ns);
             *whom |= member_bit(n);
         }
     }
@@ -111,8 +119,20 @@ static void member_count_grant(struct snic_member *m, struct member_lease_reques
     SNIC_ASSERT(a->seq != 0 && a->sent_ns <= m->now_ns);
     SNIC_ASSERT(m->role == SNIC_MEMBER_ROLE_FULL && m->fenced < m->installed); /* M5 */
     a->granted |= member_bit(from);
+    if (SNIC_MEMBER__BUG(37) && m->confirm_above != SNIC_NEVER && a->seq > m->confirmed) {
+        m->confirmed = a->seq;
+        m->due.confirmed = 1;
+    }
     if (!member_is_majority(m, (uint32_t)a->granted))
         return;
+    if (a->seq > m->confirmed) {
+        m->confirmed = a->seq;
+        m->confirmed_ns = a->sent_ns;
+        m->due.confirmed = m->confirm_above != SNIC_NEVER;
+        if (a->seq > m->confirm_above)
+            m->confirm_above = SNIC_NEVER;
+        m->confirm_at_ns = m->now_ns; /* for what was wanted since it was sent */
+    }
     uint64_t from_ns = SNIC_MEMBER__BUG(2) ? m->now_ns : a->sent_ns;
     uint64_t until = from_ns + m->opts.lease_ns;
     if (until > m->lease_until_ns && until > m->now_ns) {
@@ -128,21 +148,55 @@ static int member_requests_lease(const struct snic_member *m)
            m->fenced < m->installed && member_is_named(m);
 }
 
+/* The nodes it sends heartbeats to: while it hears no majority, those of its options, too. */
+uint16_t member_peers(const struct snic_member *m)
+{
+    uint16_t to = member_configured(m);
+    if (!member_is_majority(m, member_alive(m)))
+        to |= m->opts.configured;
+    return (uint16_t)(to & ~member_bit(m->opts.node));
+}
+
 void member_heartbeat(struct snic_member *m)
 {
     uint32_t self = m->opts.node;
     if (m->rec.incarnation != 0 && !member_is_named(m))
         return;
     m->seq++;
-    m->due.send[SNIC_MEMBER_HEARTBEAT] |= (uint16_t)(m->opts.configured & ~member_bit(self));
+    m->due.send[SNIC_MEMBER_HEARTBEAT] |= member_peers(m);
     if (!member_requests_lease(m))
         return;
+    m->request = m->seq;
     struct member_lease_request *a = &m->lease_requests[m->seq % SNIC_MEMBER__LEASE_REQUESTS];
     a->seq = m->seq;
     a->sent_ns = m->now_ns;
     a->granted = 0;
     if (member_may_grant(m, self, m->rec.incarnation, m->installed))
         member_count_grant(m, a, self); /* its own vote against itself would end the lease */
+}
+
+/*
+ * A confirmation is wanted by a request that is sent after now: at once, unless an earlier one is
+ * on its way; then after that.
+ */
+int member_confirm(struct snic_member *m)
+{
+    if (!member_requests_lease(m))
+        return SNIC_ESTALE;
+    if (m->confirm_above == SNIC_NEVER)
+        m->confirm_at_ns = m->now_ns;
+    m->confirm_above = m->seq;
+    return 0;
+}
+
+/* Send the request that a confirmation needs, and again when its answer does not come. */
+void member_confirm_go_on(struct snic_member *m)
+{
+    if (m->confirm_above == SNIC_NEVER || m->now_ns < m->confirm_at_ns)
+        return;
+    m->confirm_at_ns = m->now_ns + m->opts.heartbeat_ns;
+    if (m->request <= m->confirm_above)
+        member_heartbeat(m);
 }
 
 /* Heard from a process of that incarnation: those before it have ended. */
@@ -152,10 +206,14 @@ static void member_renew_peer(struct snic_member *m, uint32_t n, uint32_t inc)
     SNIC_ASSERT(n != m->opts.node && inc > p->incarnation);
     uint64_t left = p->left_ns;
     uint64_t slow = p->slow_ns;
+    uint64_t silent_ns = p->silent_ns;
+    uint8_t silent = p->silent;
     uint64_t until = p->grant_incarnation == inc ? p->grant_until_ns : 0;
     memset(p, 0, sizeof(*p));
     p->left_ns = left;
     p->slow_ns = slow;
+    p->silent_ns = silent_ns;
+    p->silent = silent;
     p->grant_until_ns = until;
     p->grant_incarnation = until != 0 ? inc : 0;
     p->incarnation = inc;
@@ -163,13 +221,50 @@ static void member_renew_peer(struct snic_member *m, uint32_t n, uint32_t inc)
         m->gone |= member_bit(n);
 }
 
+/* A heartbeat of a node that the newest view here does not have: one of the two is behind. */
+static void member_on_outsider(struct snic_member *m, const struct snic_member_msg *msg)
+{
+    if (msg->epoch < m->rec.decided.epoch)
+        m->due.send[SNIC_MEMBER_DECIDED] |= member_bit(msg->src);
+    else if (msg->epoch > m->rec.decided.epoch)
+        m->due.send[SNIC_MEMBER_HEARTBEAT] |= member_bit(msg->src); /* it answers with its view */
+}
+
+/* What a heartbeat reports of its sender. A slow log is no silence: that counts from its end. */
+static void member_take_heartbeat(struct snic_member *m, struct member_peer *p,
+                                  const struct snic_member_msg *msg)
+{
+    p->seq = msg->seq;
+    p->heard = 1;
+    p->heard_ns = m->now_ns;
+    p->flags = msg->flags;
+    p->epoch = msg->epoch;
+    p->hears = msg->hears;
+    p->since = msg->since;
+    p->flush_ns = msg->flush_ns;
+    if (p->silent && msg->flush_ns >= m->opts.heartbeat_ns)
+        p->silent_ns = m->now_ns;
+    /* An acknowledgement of the previous process shows only that its sender ran then. */
+    if (member_has(msg->hears, m->opts.node) && msg->dst_incarnation >= m->born) {
+        p->mutual = 1;
+        p->mutual_ns = m->now_ns;
+    }
+}
+
 int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg)
 {
     uint32_t n = msg->src;
     struct member_peer *p = &m->peers[n];
-    if (msg->seq == 0 || (msg->hears & ~m->opts.configured) != 0 ||
-        msg->lease_ns > SNIC_MEMBER_NS_MAX || (msg->flags & ~0x3fu) != 0)
+    if (msg->seq == 0 || msg->lease_ns > SNIC_MEMBER_NS_MAX || (msg->flags & ~0x3fu) != 0)
         return SNIC_EPROTO;
+    if (m->rec.decided.epoch == 0 && msg->epoch == 0 &&
+        (msg->configured != m->opts.configured || msg->witness != m->opts.witness))
+        return SNIC_EPROTO;
+    if (!member_has(member_configured(m), n) ||
+        member_is_dead_file(&m->rec.decided, n, msg->since)) {
+        member_on_outsider(m, msg);
+        return 0;
+    }
     m->dead &= (uint16_t)~member_bit(n);
     if (msg->epoch < m->rec.decided.epoch)
         m->due.send[SNIC_MEMBER_DECIDED] |= member_bit(n);
@@ -179,17 +274,7 @@ int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg
         member_renew_peer(m, n, msg->src_incarnation);
     if (msg->seq <= p->seq)
         return 0;
-    p->seq = msg->seq;
-    p->heard = 1;
-    p->heard_ns = m->now_ns;
-    p->flags = msg->flags;
-    p->epoch = msg->epoch;
-    p->hears = msg->hears;
-    /* An acknowledgement of the previous process shows only that its sender ran then. */
-    if (member_has(msg->hears, m->opts.node) && msg->dst_incarnation >= m->born) {
-        p->mutual = 1;
-        p->mutual_ns = m->now_ns;
-    }
+    member_take_heartbeat(m, p, msg);
     if ((msg->flags & SNIC_MEMBER_MSG_LEASE_REQUEST) != 0 &&
         msg->lease_ns <= m->opts.lease_max_ns &&
         member_may_grant(m, n, msg->src_incarnation, msg->epoch)) {

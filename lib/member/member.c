@@ -5,9 +5,9 @@
  */
 #include "member_priv.h"
 
-SNIC_STATIC_ASSERT(sizeof(struct snic_member_view) == 80, "no padding in a view");
-SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 192, "no padding in a record");
-SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 136, "no padding in a message");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_view) == 544, "no padding in a view");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 1128, "no padding in a record");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 624, "no padding in a message");
 SNIC_STATIC_ASSERT(SNIC_MEMBER_NODES_MAX == 16, "masks and ballots have room for 16");
 
 static void member_default(uint64_t *ns, uint64_t value)
@@ -28,7 +28,7 @@ static const char *member_time_wrong(const struct snic_member_opts *o)
         {o->margin_ns, "margin_ns: more than 2^40"},
         {o->heartbeat_ns, "heartbeat_ns: more than 2^40"},
         {o->detect_ns, "detect_ns: more than 2^40"},
-        {o->slow_ns, "slow_ns: more than 2^40"},
+        {o->silent_ns, "silent_ns: more than 2^40"},
         {o->retry_ns, "retry_ns: more than 2^40"},
         {o->backoff_ns, "backoff_ns: more than 2^40"},
         {o->restart_wait_ns, "restart_wait_ns: more than 2^40"},
@@ -56,7 +56,7 @@ static const char *member_options(struct snic_member_opts *o, const struct snic_
     member_default(&o->margin_ns, 10 * ms);
     member_default(&o->heartbeat_ns, 50 * ms);
     member_default(&o->detect_ns, 250 * ms);
-    member_default(&o->slow_ns, 100 * ms);
+    member_default(&o->silent_ns, 1000 * ms);
     member_default(&o->retry_ns, 30 * ms);
     member_default(&o->backoff_ns, 40 * ms);
     member_default(&o->restart_wait_ns, 5000 * ms);
@@ -69,10 +69,12 @@ static const char *member_options(struct snic_member_opts *o, const struct snic_
         return "witness: more than one node, or one that is not configured";
     if (o->configured == o->witness)
         return "configured: no node but the witness";
-    if (o->min_full > (uint32_t)__builtin_popcount(o->configured & ~o->witness))
-        return "min_full: more than the nodes that hold data";
+    if (o->min_full > SNIC_MEMBER_NODES_MAX)
+        return "min_full: more than SNIC_MEMBER_NODES_MAX (16)";
     if (o->drift_ppm > SNIC_MEMBER_DRIFT_MAX)
         return "drift_ppm: more than SNIC_MEMBER_DRIFT_MAX (100000)";
+    if (o->slow_ns > SNIC_MEMBER_NS_MAX)
+        return "slow_ns: more than 2^40";
     const char *wrong = member_time_wrong(o);
     if (wrong != NULL)
         return wrong;
@@ -115,8 +117,9 @@ int snic_member_init(struct snic_member **out, void *mem, size_t mem_size,
     m->heartbeat_at_ns = SNIC_NEVER;
     m->want_at_ns = SNIC_NEVER;
     m->stuck_ns = SNIC_NEVER;
+    m->confirm_above = SNIC_NEVER;
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
-        m->peers[n].slow_ns = SNIC_NEVER;
+        m->peers[n].slow_ns = m->peers[n].silent_ns = SNIC_NEVER;
         m->peers[n].left_ns = SNIC_NEVER;
     }
     *out = m;
@@ -130,8 +133,10 @@ static int member_boot(struct snic_member *m, const struct snic_member_event *ev
     const struct snic_member_record *r = ev->record;
     if (m->booted || (ev->flags & ~(uint32_t)(SNIC_MEMBER_FIRST | SNIC_MEMBER_LOG_GOOD)) != 0)
         return SNIC_EINVAL;
-    if (r != NULL && !member_record_is_sane(m, r))
+    if (r != NULL && !member_record_is_sane(r))
         return SNIC_ECORRUPT;
+    if (r != NULL && r->cluster != m->opts.cluster)
+        return SNIC_EXDEV;
     if (r != NULL && r->incarnation == UINT32_MAX)
         return SNIC_EOVERFLOW;
     if (r != NULL) {
@@ -140,8 +145,9 @@ static int member_boot(struct snic_member *m, const struct snic_member_event *ev
         m->quiet_ns = m->now_ns + m->grant_ns; /* A3 */
     } else {
         m->rec.incarnation = ev->incarnation;
-        m->founder = (ev->flags & SNIC_MEMBER_FIRST) != 0 && ev->incarnation != 0;
-        m->rec.flags = m->founder ? SNIC_MEMBER_REC_FIRST : SNIC_MEMBER_REC_MUTE; /* A9 */
+        m->rec.cluster = m->opts.cluster;
+        if ((ev->flags & SNIC_MEMBER_FIRST) != 0 && ev->incarnation != 0)
+            m->rec.flags = SNIC_MEMBER_REC_FIRST;
         m->rec.since = ev->incarnation;
     }
     SNIC_ASSERT(m->generation == 0 && m->role == SNIC_MEMBER_ROLE_FENCED);
@@ -160,9 +166,12 @@ static int member_boot(struct snic_member *m, const struct snic_member_event *ev
 static int member_on_message(struct snic_member *m, const struct snic_member_msg *msg)
 {
     int r;
+    if (msg->cluster != m->opts.cluster) {
+        m->foreign++;
+        return SNIC_EXDEV;
+    }
     if (msg->src >= SNIC_MEMBER_NODES_MAX || msg->src == m->opts.node ||
-        !member_has(m->opts.configured, msg->src) || msg->configured != m->opts.configured ||
-        msg->witness != m->opts.witness || msg->epoch > SNIC_MEMBER_EPOCH_MAX) {
+        msg->epoch > SNIC_MEMBER_EPOCH_MAX) {
         r = SNIC_EPROTO;
     } else {
         switch (msg->type) {
@@ -195,17 +204,31 @@ static int member_on_message(struct snic_member *m, const struct snic_member_msg
     return r;
 }
 
+/* Which nodes keep writes waiting, and how: the mask replaces the last one of that kind. */
+static void member_report_nodes(struct snic_member *m, const struct snic_member_event *ev)
+{
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        struct member_peer *p = &m->peers[n];
+        int in = member_has(ev->mask, n) && n != m->opts.node;
+        uint64_t *since = ev->kind == SNIC_MEMBER_SLOW ? &p->slow_ns : &p->silent_ns;
+        if (!in)
+            *since = SNIC_NEVER;
+        else if (*since == SNIC_NEVER)
+            *since = m->now_ns;
+        if (ev->kind == SNIC_MEMBER_SILENT)
+            p->silent = (uint8_t)in;
+    }
+}
+
 static int member_on_report(struct snic_member *m, const struct snic_member_event *ev)
 {
     switch (ev->kind) {
     case SNIC_MEMBER_SLOW:
-        for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
-            struct member_peer *p = &m->peers[n];
-            if (!member_has(ev->mask, n))
-                p->slow_ns = SNIC_NEVER;
-            else if (p->slow_ns == SNIC_NEVER)
-                p->slow_ns = m->now_ns;
-        }
+    case SNIC_MEMBER_SILENT:
+        member_report_nodes(m, ev);
+        return 0;
+    case SNIC_MEMBER_FLUSH:
+        m->flush_ns = snic_min_u64(ev->ns, SNIC_MEMBER_NS_MAX);
         return 0;
     case SNIC_MEMBER_CAUGHT_UP:
         if (m->learner_since == 0 || ev->epoch < m->learner_since || ev->epoch > m->installed)
@@ -230,7 +253,7 @@ static int member_on_report(struct snic_member *m, const struct snic_member_even
 static int member_on_override(struct snic_member *m, const struct snic_member_event *ev)
 {
     if ((ev->flags & ~(uint32_t)SNIC_MEMBER_ANY_LOG) != 0 ||
-        (ev->mask & ~m->opts.configured) != 0 || member_has(ev->mask, m->opts.node))
+        (ev->mask & ~member_configured(m)) != 0 || member_has(ev->mask, m->opts.node))
         return SNIC_EINVAL;
     m->dead = ev->mask;
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
@@ -258,6 +281,10 @@ static int member_event(struct snic_member *m, const struct snic_member_event *e
         return member_on_report(m, ev);
     case SNIC_MEMBER_OVERRIDE:
         return member_on_override(m, ev);
+    case SNIC_MEMBER_CHANGE:
+        return member_on_change(m, ev);
+    case SNIC_MEMBER_CONFIRM:
+        return member_confirm(m);
     default:
         return SNIC_EINVAL;
     }
@@ -278,6 +305,7 @@ static void member_go_on(struct snic_member *m)
         member_try_vote(m);
     }
     member_on_stored(m);
+    member_confirm_go_on(m);
     member_consider(m);
     if (m->storing == 0 && m->stored < m->generation && m->rec.incarnation != 0) {
         m->storing = m->generation;
@@ -315,8 +343,9 @@ static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
     memset(msg, 0, sizeof(*msg));
     msg->type = (uint8_t)type;
     msg->src = (uint8_t)m->opts.node;
-    msg->configured = m->opts.configured;
-    msg->witness = m->opts.witness;
+    msg->configured = member_configured(m);
+    msg->witness = member_witness(m);
+    msg->cluster = m->opts.cluster;
     msg->epoch = m->rec.decided.epoch;
     msg->src_incarnation = member_is_named(m) ? m->rec.incarnation : 0; /* of DECIDED, REJECT */
     SNIC_ASSERT(to < SNIC_MEMBER_NODES_MAX && to != m->opts.node);
@@ -326,10 +355,13 @@ static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
         msg->hears = member_hears(m);
         msg->dst_incarnation = m->peers[to].incarnation;
         msg->lease_ns = m->opts.lease_ns;
+        msg->since = m->rec.since;
+        msg->flush_ns = m->flush_ns;
         if (m->lease_requests[m->seq % SNIC_MEMBER__LEASE_REQUESTS].seq == m->seq)
             msg->flags |= SNIC_MEMBER_MSG_LEASE_REQUEST;
         if (m->rec.decided.epoch != 0 && m->role == SNIC_MEMBER_ROLE_FENCED &&
-            !member_has(m->opts.witness, m->opts.node))
+            member_has(member_data(m), m->opts.node) &&
+            !member_is_dead_file(&m->rec.decided, m->opts.node, m->rec.since))
             msg->flags |= SNIC_MEMBER_MSG_JOIN;
         if (m->caught_up)
             msg->flags |= SNIC_MEMBER_MSG_CAUGHT_UP;
@@ -416,6 +448,13 @@ int snic_member_poll(struct snic_member *m, struct snic_member_action *out)
         out->until_ns = m->lease_until_ns;
         return 1;
     }
+    if (m->due.confirmed) {
+        m->due.confirmed = 0;
+        out->type = SNIC_MEMBER_CONFIRMED;
+        out->id = m->confirmed;
+        out->until_ns = m->confirmed_ns;
+        return 1;
+    }
     return member_poll_send(m, out);
 }
 
@@ -426,6 +465,8 @@ uint64_t snic_member_deadline_ns(const struct snic_member *m)
         return SNIC_NEVER;
     if (m->parked != 0)
         at = snic_min_u64(at, m->parked_until_ns);
+    if (m->confirm_above != SNIC_NEVER)
+        at = snic_min_u64(at, m->confirm_at_ns);
     if (m->phase != MEMBER_IDLE)
         return snic_min_u64(at, snic_min_u64(m->retry_at_ns, m->give_up_ns));
     return snic_min_u64(at, m->want_at_ns);
@@ -444,6 +485,13 @@ void snic_member_get_status(const struct snic_member *m, struct snic_member_stat
     out->proposals = m->proposals;
     out->min_full = member_min_full(m);
     out->writable = (uint32_t)__builtin_popcount(m->rec.decided.full) >= out->min_full;
+    out->change = m->change.state;
+    out->slow = member_slow(m);
+    out->silent = member_silent(m);
+    out->foreign = m->foreign;
+    out->request = m->seq;
+    out->confirmed = m->confirmed;
+    out->confirmed_ns = m->confirmed_ns;
     out->view = m->rec.decided;
     if (m->booted && m->rec.incarnation == 0)
         out->state = SNIC_MEMBER_LOST;
@@ -451,6 +499,10 @@ void snic_member_get_status(const struct snic_member *m, struct snic_member_stat
         out->state = SNIC_MEMBER_BOOTING;
     else if (m->lease_until_ns > m->now_ns)
         out->state = SNIC_MEMBER_SERVING;
+    else if (m->rec.decided.epoch != 0 &&
+             (!member_has(m->rec.decided.configured, m->opts.node) ||
+              member_is_dead_file(&m->rec.decided, m->opts.node, m->rec.since)))
+        out->state = SNIC_MEMBER_REPLACED;
     else if (!member_is_majority(m, out->hears))
         out->state = SNIC_MEMBER_NO_MAJORITY;
     else if (m->stuck_ns != SNIC_NEVER) {

@@ -7,6 +7,7 @@
  *   lease.c     heartbeats, grants, fences: when a vote for an exclusion is allowed
  *   policy.c    who is alive, what the next view should be
  *   proposer.c  who proposes it and when
+ *   config.c    adding, removing, replacing nodes: requests, and what they make of a view
  *   view.c      majorities, views and records that make sense
  *   check.c     the invariants below
  *
@@ -23,6 +24,10 @@
  *   M9  A mute node neither promises, votes, grants nor proposes.
  *   M10 A ballot holds its proposer's number and stored incarnation: no two proposals share one.
  *   M11 Actions are only flags until they are polled: their fields are read from the state then.
+ *   M12 A node that voted for a view of another configuration grants no more in the epoch before
+ *       it; one that learns such a view votes for no exclusion before config_quiet_ns.
+ *   M13 Only the file that the view names (voter) promises, votes and grants; before the first view
+ *       only a node that was started as FIRST, and that view takes all of them.
  */
 #ifndef SNIC_MEMBER_PRIV_H
 #define SNIC_MEMBER_PRIV_H
@@ -49,6 +54,8 @@ struct member_peer {
     uint64_t grant_until_ns; /* M6; 0: none */
     uint64_t slow_ns;        /* since when it is reported slow; SNIC_NEVER */
     uint64_t left_ns;        /* when a view without it was learned; SNIC_NEVER */
+    uint64_t silent_ns;      /* since when it is reported silent, with no slow log; SNIC_NEVER */
+    uint64_t flush_ns;       /* of its last heartbeat: how long its oldest flush has run */
     uint32_t grant_incarnation;
     uint32_t incarnation; /* the highest heard of */
     uint32_t flags;       /* of its last heartbeat */
@@ -56,7 +63,10 @@ struct member_peer {
     uint16_t hears;       /* likewise */
     uint8_t heard;
     uint8_t mutual;
-    uint32_t pad;
+    uint8_t silent; /* the data path reports it so */
+    uint8_t pad[3];
+    uint32_t since; /* of its file */
+    uint32_t pad2;
 };
 
 struct member_lease_request {
@@ -73,16 +83,29 @@ struct member_due {
     uint32_t store;
     uint32_t view;
     uint32_t lease;
+    uint32_t confirmed;
     uint16_t send[SNIC_MEMBER_MSG_TYPES]; /* masks by type */
     uint16_t pad;
+};
+
+/* The operator's request, until a view has it. */
+struct member_change {
+    uint32_t kind; /* enum snic_member_change; 0: none */
+    uint32_t node;
+    uint32_t base; /* config_epoch at that time */
+    uint32_t witness;
+    uint32_t state; /* enum snic_member_change_state */
+    uint8_t addr[SNIC_MEMBER_ADDR_MAX];
+    uint32_t pad;
 };
 
 struct snic_member {
     struct snic_member_opts opts;
     uint64_t now_ns;
-    uint64_t grant_ns; /* of lease_max_ns, by the granter's clock */
-    uint64_t quiet_ns; /* M8: until then; 0: not */
-    uint64_t base_ns;  /* silence of a peer counts from here at the earliest */
+    uint64_t grant_ns;        /* of lease_max_ns, by the granter's clock */
+    uint64_t quiet_ns;        /* M8: until then; 0: not */
+    uint64_t config_quiet_ns; /* M12: likewise */
+    uint64_t base_ns;         /* silence of a peer counts from here at the earliest */
     uint64_t heartbeat_at_ns;
     uint64_t seq;
 
@@ -100,6 +123,11 @@ struct snic_member {
     uint32_t fenced; /* no lease in views up to this epoch; 0 */
 
     uint64_t lease_until_ns;
+    uint64_t confirmed;     /* the newest request that a majority granted in this epoch */
+    uint64_t confirmed_ns;  /* when it was sent */
+    uint64_t request;       /* the newest one sent in this epoch */
+    uint64_t confirm_above; /* a confirmation above this request is wanted; SNIC_NEVER: none */
+    uint64_t confirm_at_ns; /* when the request for it is sent again */
     struct member_lease_request lease_requests[SNIC_MEMBER__LEASE_REQUESTS];
 
     /* Acceptor: a vote that waits for leases to end. */
@@ -131,10 +159,13 @@ struct snic_member {
     uint32_t caught_up;
     uint32_t learner_since; /* epoch; 0: is none */
     uint32_t need_epoch;
-    uint32_t founder; /* booted as FIRST, without a file */
-    uint32_t born;    /* the incarnation it booted under */
+    uint32_t born; /* the incarnation it booted under */
+
+    uint64_t flush_ns; /* of the own log */
+    struct member_change change;
 
     uint64_t refused;
+    uint64_t foreign;
     uint64_t proposals;
     struct member_due due;
     struct member_peer peers[SNIC_MEMBER_NODES_MAX];
@@ -155,18 +186,45 @@ static inline uint32_t member_ballot_node(uint64_t ballot)
     return (uint32_t)(ballot & 15);
 }
 
+static inline uint16_t member_configured(const struct snic_member *m)
+{
+    return m->rec.decided.epoch != 0 ? m->rec.decided.configured : m->opts.configured;
+}
+
+static inline uint16_t member_witness(const struct snic_member *m)
+{
+    return m->rec.decided.epoch != 0 ? m->rec.decided.witness : m->opts.witness;
+}
+
 /* Configured nodes that may hold data. */
 static inline uint16_t member_data(const struct snic_member *m)
 {
-    return (uint16_t)(m->opts.configured & ~m->opts.witness);
+    return (uint16_t)(member_configured(m) & ~member_witness(m));
 }
 
-/* The floor of FULL nodes: writes need as many, and slowness evicts no node below it. */
+static inline uint16_t member_view_voters(const struct snic_member_view *v)
+{
+    return (uint16_t)(v->configured & ~v->vacant);
+}
+
+/* Those of whom the next register needs a majority; before the first view all. */
+static inline uint16_t member_electorate(const struct snic_member *m)
+{
+    if (SNIC_MEMBER__BUG(28))
+        return m->opts.configured;
+    if (SNIC_MEMBER__BUG(30) && m->rec.decided.epoch != 0)
+        return m->rec.decided.configured;
+    if (SNIC_MEMBER__BUG(35) && m->rec.accepted != 0)
+        return member_view_voters(&m->rec.proposal);
+    return m->rec.decided.epoch != 0 ? member_view_voters(&m->rec.decided) : m->opts.configured;
+}
+
+/* The floor of FULL nodes: writes need as many, and a slow log evicts no node below it. */
 static inline uint32_t member_min_full(const struct snic_member *m)
 {
     if (m->opts.min_full != 0)
         return m->opts.min_full;
-    return (uint32_t)__builtin_popcount(member_data(m)) / 2 + 1;
+    return (uint32_t)__builtin_popcount(member_data(m) & member_electorate(m)) / 2 + 1;
 }
 
 /* Has everything that is due been polled? */
@@ -176,9 +234,29 @@ static inline int member_is_polled(const struct snic_member *m)
     return memcmp(&m->due, &none, sizeof(none)) == 0;
 }
 
+/* Has it no vote? (M13) */
 static inline int member_is_mute(const struct snic_member *m)
 {
-    return (m->rec.flags & SNIC_MEMBER_REC_MUTE) != 0 && !SNIC_MEMBER__BUG(24);
+    const struct snic_member_view *v = &m->rec.decided;
+    if (SNIC_MEMBER__BUG(24))
+        return 0;
+    if (v->epoch == 0)
+        return (m->rec.flags & SNIC_MEMBER_REC_FIRST) == 0;
+    if (SNIC_MEMBER__BUG(30) || SNIC_MEMBER__BUG(28))
+        return m->rec.since < v->voter[m->opts.node];
+    if (SNIC_MEMBER__BUG(34))
+        return v->voter[m->opts.node] > m->rec.since;
+    if (SNIC_MEMBER__BUG(36))
+        return !member_has(member_view_voters(v), m->opts.node);
+    return !member_has(member_view_voters(v), m->opts.node) ||
+           v->voter[m->opts.node] != m->rec.since;
+}
+
+/* Has a view passed over that file of a configured node, for a later one? */
+static inline int member_is_dead_file(const struct snic_member_view *v, uint32_t n, uint32_t since)
+{
+    return member_has(v->configured, n) && !SNIC_MEMBER__BUG(29) &&
+           (since < v->voter[n] || (since == v->voter[n] && member_has(v->vacant, n)));
 }
 
 /* A log is worth something for a view in which it was FULL under an incarnation of this file: one
@@ -204,9 +282,12 @@ static inline int member_is_full(const struct snic_member_view *v, uint32_t node
 }
 
 /* view.c */
+uint16_t member_alive(const struct snic_member *m);
+uint32_t member_incarnation_of(const struct snic_member *m, uint32_t n);
+uint32_t member_since_of(const struct snic_member *m, uint32_t n);
 int member_is_majority(const struct snic_member *m, uint32_t mask);
-int member_view_is_sane(const struct snic_member *m, const struct snic_member_view *v);
-int member_record_is_sane(const struct snic_member *m, const struct snic_member_record *r);
+int member_view_is_sane(const struct snic_member_view *v);
+int member_record_is_sane(const struct snic_member_record *r);
 void member_changed(struct snic_member *m);
 
 /* register.c */
@@ -221,6 +302,9 @@ void member_resend(struct snic_member *m);
 uint64_t member_grant_span(const struct snic_member *m, uint64_t lease_ns);
 void member_heartbeat(struct snic_member *m);
 uint16_t member_hears(const struct snic_member *m);
+uint16_t member_peers(const struct snic_member *m);
+int member_confirm(struct snic_member *m);
+void member_confirm_go_on(struct snic_member *m);
 int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg);
 int member_on_grant(struct snic_member *m, const struct snic_member_msg *msg);
 int member_on_fence(struct snic_member *m, const struct snic_member_msg *msg);
@@ -228,8 +312,16 @@ int member_on_fence_ack(struct snic_member *m, const struct snic_member_msg *msg
 void member_fence_self(struct snic_member *m, uint32_t epoch);
 uint64_t member_vote_time(struct snic_member *m, const struct snic_member_view *v, uint16_t *whom);
 
+/* config.c */
+int member_on_change(struct snic_member *m, const struct snic_member_event *ev);
+void member_change_learned(struct snic_member *m);
+void member_change_apply(const struct snic_member *m, struct snic_member_view *v);
+void member_change_name(const struct snic_member *m, struct snic_member_view *v);
+int member_change_found(const struct snic_member *m, struct snic_member_view *v);
+
 /* policy.c */
-uint16_t member_alive(const struct snic_member *m);
+uint16_t member_slow(const struct snic_member *m);
+uint16_t member_silent(const struct snic_member *m);
 int member_next_view(const struct snic_member *m, struct snic_member_view *out);
 uint16_t member_restart_missing(const struct snic_member *m);
 uint16_t member_running(const struct snic_member *m);

@@ -9,23 +9,6 @@
  */
 #include "member_priv.h"
 
-/* Heard in both directions within detect_ns; itself too. */
-uint16_t member_alive(const struct snic_member *m)
-{
-    uint16_t mask = member_bit(m->opts.node);
-    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
-        const struct member_peer *p = &m->peers[n];
-        if (p->mutual && m->now_ns - p->mutual_ns < m->opts.detect_ns)
-            mask |= member_bit(n);
-    }
-    return mask;
-}
-
-static uint32_t member_incarnation_of(const struct snic_member *m, uint32_t n)
-{
-    return n == m->opts.node ? m->rec.incarnation : m->peers[n].incarnation;
-}
-
 static uint32_t member_flags_of(const struct snic_member *m, uint32_t n)
 {
     if (n != m->opts.node)
@@ -85,12 +68,26 @@ static uint16_t member_sure(const struct snic_member *m, uint16_t members)
     return mask;
 }
 
-static uint16_t member_slow(const struct snic_member *m)
+/* Whose logs have been slow for slow_ns; by default a slow log evicts no node. */
+uint16_t member_slow(const struct snic_member *m)
+{
+    uint16_t mask = 0;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX && m->opts.slow_ns != 0; n++) {
+        const struct member_peer *p = &m->peers[n];
+        if ((p->slow_ns != SNIC_NEVER && m->now_ns - p->slow_ns >= m->opts.slow_ns) ||
+            (p->heard && p->flush_ns >= m->opts.slow_ns))
+            mask |= member_bit(n);
+    }
+    return mask;
+}
+
+/* Nodes that have answered no data for silent_ns, while no flush of theirs ran. */
+uint16_t member_silent(const struct snic_member *m)
 {
     uint16_t mask = 0;
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
-        uint64_t since = m->peers[n].slow_ns;
-        if (since != SNIC_NEVER && m->now_ns - since >= m->opts.slow_ns)
+        const struct member_peer *p = &m->peers[n];
+        if (p->silent && m->now_ns - p->silent_ns >= m->opts.silent_ns)
             mask |= member_bit(n);
     }
     return mask;
@@ -132,6 +129,8 @@ static int member_restart_view(const struct snic_member *m, struct snic_member_v
     int waited = m->stuck_ns != SNIC_NEVER && m->now_ns - m->stuck_ns >= m->opts.restart_wait_ns;
     if (from == 0 || (member_restart_missing(m) != 0 && !waited && !m->any_log))
         return 0;
+    if (v->epoch == 1 && !member_change_found(m, v))
+        return 0;
     v->full = from;
     v->learners = 0;
     v->restart = 1;
@@ -158,15 +157,21 @@ static int member_is_linked(const struct snic_member *m, uint32_t n, uint16_t wi
 }
 
 /* R2 */
-static uint16_t member_joiners(const struct snic_member *m, uint16_t stay)
+static uint16_t member_joiners(const struct snic_member *m, const struct snic_member_view *next)
 {
+    uint16_t stay = (uint16_t)(next->full | next->learners);
     const struct snic_member_view *v = &m->rec.decided;
-    uint16_t mask = (uint16_t)(member_data(m) & member_alive(m) & ~(v->full | v->learners));
+    uint16_t mask = (uint16_t)(next->configured & ~next->witness & member_data(m) &
+                               member_alive(m) & ~(v->full | v->learners));
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
         uint64_t left = m->peers[n].left_ns;
         int wants = n == m->opts.node || (m->peers[n].flags & SNIC_MEMBER_MSG_JOIN) != 0;
         if (!member_has(mask, n))
             continue;
+        if (member_since_of(m, n) <= v->voter[n] &&
+            (member_since_of(m, n) != v->voter[n] || member_has(v->vacant, n)) &&
+            !SNIC_MEMBER__BUG(29))
+            wants = 0; /* a dead file */
         if (!wants || (left != SNIC_NEVER && m->now_ns - left < m->opts.rejoin_ns) ||
             (member_incarnation_of(m, n) <= v->incarnation[n] && !SNIC_MEMBER__BUG(9)) ||
             !member_is_linked(m, n, stay))
@@ -180,20 +185,22 @@ static uint16_t member_joiners(const struct snic_member *m, uint16_t stay)
  * likely the one whose messages do not arrive: it would exclude the healthy ones and be the only
  * copy. So exclusion for slowness leaves at least half of the FULL nodes: one of three may be
  * excluded, two may not; and one of two, since neither is a majority there, and a node that stalls
- * every write of the other must not stay. And it leaves min_full of them: else the eviction would
- * stop the writes that it is for.
+ * every write of the other must not stay. That of a slow log leaves min_full of them, too: else the
+ * eviction would stop the writes that it is for.
  */
 static uint16_t member_stay(const struct snic_member *m, uint16_t running)
 {
     uint16_t full = m->rec.decided.full;
-    uint16_t slow = member_slow(m);
-    uint16_t stay = (uint16_t)(running & ~slow);
+    uint16_t stay = (uint16_t)(running & ~member_silent(m));
     int left = __builtin_popcount(full & stay);
-    if ((full & slow & running) == 0)
-        return stay; /* learners only: the floor is not concerned */
-    if (left == 0 || 2 * left < __builtin_popcount(full) || (uint32_t)left < member_min_full(m))
+    if (left == 0 || 2 * left < __builtin_popcount(full))
         return running;
-    return stay;
+    uint16_t slow = member_slow(m);
+    int fast = __builtin_popcount(full & stay & ~slow);
+    if ((full & stay & slow) != 0 &&
+        (fast == 0 || 2 * fast < __builtin_popcount(full) || (uint32_t)fast < member_min_full(m)))
+        return stay;
+    return (uint16_t)(stay & ~slow); /* of learners alone: the floor is not concerned */
 }
 
 /* What this node would propose now; 0: no view better than the present one is possible. */
@@ -207,6 +214,7 @@ int member_next_view(const struct snic_member *m, struct snic_member_view *out)
     v.restart = 0;
     v.full = (uint16_t)(cur->full & stay);
     v.learners = (uint16_t)(cur->learners & stay);
+    member_change_apply(m, &v);
     if (v.full == 0) {
         if (!member_restart_view(m, &v))
             return 0;
@@ -220,7 +228,8 @@ int member_next_view(const struct snic_member *m, struct snic_member_view *out)
                 v.full |= member_bit(n);
         }
         v.learners &= (uint16_t)~v.full;
-        uint16_t joiners = member_joiners(m, (uint16_t)(v.full | v.learners));
+        member_change_name(m, &v);
+        uint16_t joiners = member_joiners(m, &v);
         v.learners |= joiners;
         for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
             if (member_has(joiners, n))
@@ -230,7 +239,7 @@ int member_next_view(const struct snic_member *m, struct snic_member_view *out)
     if (!member_has(v.full, v.donor) || cur->epoch == 0)
         v.donor = (uint32_t)__builtin_ctz(v.full);
     SNIC_ASSERT(v.full != 0 && (v.full & v.learners) == 0);
-    SNIC_ASSERT(((v.full | v.learners) & ~member_data(m)) == 0);
+    SNIC_ASSERT(((v.full | v.learners) & ~(v.configured & ~v.witness)) == 0);
     *out = v;
     return 1;
 }

@@ -21,7 +21,8 @@ static int member_has_reason(const struct snic_member *m)
     if (member_needs_epoch(m))
         return 1;
     return member_next_view(m, &v) &&
-           (v.restart || v.full != cur->full || v.learners != cur->learners);
+           (v.restart || v.full != cur->full || v.learners != cur->learners ||
+            v.config_epoch != cur->config_epoch);
 }
 
 /* Living voters that go first: FULL ones, then the others, by number. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The register of the next epoch: single-decree Paxos among the configured nodes, one register at a
- * time. A node enters the register of epoch e+1 by knowing the view of e, and leaves it for good
- * by learning any later view: then it answers with that view instead of promising or voting, so
- * that a proposer's majority always contains a node that voted for the chosen view, or one that
- * knows a later view.
+ * The register of the next epoch: single-decree Paxos among the voters of the newest view, one
+ * register at a time; the first one takes all configured nodes. A node enters the register of epoch
+ * e+1 by knowing the view of e, and leaves it for good by learning any later view: then it answers
+ * with that view instead of promising or voting, so that a proposer's majority always contains a
+ * node that voted for the chosen view, or one that knows a later view.
  */
 #include "member_priv.h"
 
@@ -29,7 +29,7 @@ static void member_unpark(struct snic_member *m)
  * Under which incarnation a node may come back: one that no view had, even if it never stopped
  * running. By it the others distinguish it from what they recorded of it before.
  */
-static void member_learn_own(struct snic_member *m, uint32_t before)
+static void member_learn_own(struct snic_member *m)
 {
     const struct snic_member_view *v = &m->rec.decided;
     uint32_t self = m->opts.node;
@@ -38,9 +38,8 @@ static void member_learn_own(struct snic_member *m, uint32_t before)
     m->rec.flags &= ~(uint32_t)SNIC_MEMBER_REC_FIRST;
     if (member || m->rec.incarnation == 0)
         return;
-    /* A9: started as a founder of a cluster of which it had been a member before. */
-    if (before == 0 && theirs != 0 && theirs != m->rec.incarnation && m->founder)
-        m->rec.flags |= SNIC_MEMBER_REC_MUTE;
+    if (!member_has(v->configured, self) || member_is_dead_file(v, self, m->rec.since))
+        return; /* its number is another's, or not in use */
     if (m->rec.incarnation > theirs || SNIC_MEMBER__BUG(9))
         return;
     m->learner_since = 0;
@@ -54,9 +53,11 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
 {
     struct snic_member_view old = m->rec.decided;
     uint32_t self = m->opts.node;
-    SNIC_ASSERT(member_view_is_sane(m, v));
+    SNIC_ASSERT(member_view_is_sane(v));
     if (v->epoch <= old.epoch)
         return;
+    if (v->config_epoch > old.epoch && v->config_epoch > 1 && !SNIC_MEMBER__BUG(27))
+        m->config_quiet_ns = m->now_ns + m->grant_ns; /* M12 */
     m->rec.decided = *v;
     m->rec.promised = 0;
     m->rec.accepted = 0;
@@ -77,10 +78,12 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
     m->need_epoch = 0;
     m->stuck_ns = SNIC_NEVER;
     memset(m->lease_requests, 0, sizeof(m->lease_requests));
+    m->confirmed = m->confirmed_ns = m->request = 0;
     uint16_t left = (uint16_t)((old.full | old.learners) & ~(v->full | v->learners));
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
         struct member_peer *p = &m->peers[n];
-        p->slow_ns = SNIC_NEVER;
+        p->slow_ns = p->silent_ns = SNIC_NEVER;
+        p->silent = 0;
         if (member_has(left, n))
             p->left_ns = m->now_ns;
         if (member_has(v->full, n) && p->incarnation > v->incarnation[n])
@@ -90,7 +93,8 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
     }
     if (m->lease_until_ns != 0 && !member_is_full(v, self, m->rec.incarnation)) /* M5 */
         member_fence_self(m, v->epoch);
-    member_learn_own(m, old.epoch);
+    member_learn_own(m);
+    member_change_learned(m);
 }
 
 /* ---- Acceptor ---- */
@@ -166,7 +170,7 @@ static void member_take_accept(struct snic_member *m, uint32_t from, uint64_t ba
                                const struct snic_member_view *v)
 {
     SNIC_ASSERT(ballot != 0 && member_ballot_node(ballot) == from);
-    SNIC_ASSERT(member_view_is_sane(m, v) && v->epoch == m->rec.decided.epoch + 1);
+    SNIC_ASSERT(member_view_is_sane(v) && v->epoch == m->rec.decided.epoch + 1);
     SNIC_ASSERT(!member_is_mute(m) && member_is_named(m)); /* M9 */
     if (ballot < m->rec.promised && !SNIC_MEMBER__BUG(14)) {
         member_reject(m, from);
@@ -192,7 +196,7 @@ static void member_take_accept(struct snic_member *m, uint32_t from, uint64_t ba
 
 static void member_others(struct snic_member *m, uint32_t type)
 {
-    m->due.send[type] |= (uint16_t)(m->opts.configured & ~member_bit(m->opts.node));
+    m->due.send[type] |= (uint16_t)(member_electorate(m) & ~member_bit(m->opts.node));
 }
 
 void member_propose(struct snic_member *m)
@@ -226,7 +230,6 @@ void member_resend(struct snic_member *m)
 static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t accepted,
                                 const struct snic_member_view *v)
 {
-    SNIC_ASSERT(member_has(m->opts.configured, from));
     if (m->phase != MEMBER_PREPARING)
         return;
     m->promises |= member_bit(from);
@@ -252,15 +255,15 @@ static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t a
 
 static void member_take_vote(struct snic_member *m, uint32_t from)
 {
-    SNIC_ASSERT(member_has(m->opts.configured, from));
     if (m->phase != MEMBER_ACCEPTING)
         return;
     m->votes |= member_bit(from);
     if (!member_is_majority(m, m->votes))
         return;
     struct snic_member_view v = m->value;
+    uint16_t to = (uint16_t)(member_configured(m) | v.configured); /* who was removed, too */
     member_learn(m, &v);
-    member_others(m, SNIC_MEMBER_DECIDED);
+    m->due.send[SNIC_MEMBER_DECIDED] |= (uint16_t)(to & ~member_bit(m->opts.node));
 }
 
 static void member_take_reject(struct snic_member *m, uint64_t ballot)
@@ -309,6 +312,9 @@ void member_on_stored(struct snic_member *m)
             m->role = SNIC_MEMBER_ROLE_FULL;
         if (own && member_has(v->learners, self))
             m->role = SNIC_MEMBER_ROLE_LEARNER;
+        m->confirm_at_ns = m->now_ns;
+        if (m->role != SNIC_MEMBER_ROLE_FULL)
+            m->confirm_above = SNIC_NEVER;
         if (m->role != SNIC_MEMBER_ROLE_LEARNER) {
             m->learner_since = 0;
             m->caught_up = 0;
@@ -325,13 +331,17 @@ static int member_on_proposal(struct snic_member *m, const struct snic_member_ms
     if (msg->ballot == 0 || member_ballot_node(msg->ballot) != msg->src)
         return SNIC_EPROTO;
     if (msg->type == SNIC_MEMBER_ACCEPT &&
-        (!member_view_is_sane(m, &msg->view) || msg->view.epoch != msg->epoch))
+        (!member_view_is_sane(&msg->view) || msg->view.epoch != msg->epoch))
         return SNIC_EPROTO;
     if (msg->epoch <= m->rec.decided.epoch) {
         m->due.send[SNIC_MEMBER_DECIDED] |= member_bit(msg->src);
         return 0;
     }
-    if (msg->epoch != m->rec.decided.epoch + 1 || member_is_mute(m) || !member_is_named(m))
+    if (msg->epoch == 1 &&
+        (msg->configured != m->opts.configured || msg->witness != m->opts.witness))
+        return SNIC_EPROTO; /* founders of two minds */
+    if (msg->epoch != m->rec.decided.epoch + 1 || member_is_mute(m) || !member_is_named(m) ||
+        !member_has(member_electorate(m), msg->src))
         return 0; /* M9; or its predecessor comes first */
     if (msg->type == SNIC_MEMBER_PREPARE)
         member_take_prepare(m, msg->src, msg->ballot);
@@ -343,7 +353,7 @@ static int member_on_proposal(struct snic_member *m, const struct snic_member_ms
 static int member_on_answer(struct snic_member *m, const struct snic_member_msg *msg)
 {
     if (msg->type == SNIC_MEMBER_PROMISE && msg->accepted != 0 &&
-        (msg->accepted > msg->ballot || !member_view_is_sane(m, &msg->view) ||
+        (msg->accepted > msg->ballot || !member_view_is_sane(&msg->view) ||
          msg->view.epoch != msg->epoch))
         return SNIC_EPROTO;
     if (m->phase == MEMBER_IDLE || msg->epoch != m->rec.decided.epoch + 1)
@@ -368,7 +378,7 @@ int member_on_register(struct snic_member *m, const struct snic_member_msg *msg)
     case SNIC_MEMBER_ACCEPT:
         return member_on_proposal(m, msg);
     case SNIC_MEMBER_DECIDED:
-        if (!member_view_is_sane(m, &msg->view))
+        if (!member_view_is_sane(&msg->view))
             return SNIC_EPROTO;
         member_learn(m, &msg->view);
         return 0;

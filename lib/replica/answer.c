@@ -5,7 +5,7 @@
  */
 #include "replica_priv.h"
 
-static void replica_op_finish(struct snic_replica *r, struct snic_replica_op *op, int result)
+void replica_op_finish(struct snic_replica *r, struct snic_replica_op *op, int result)
 {
     snic_link_remove(&op->link);
     op->state = REPLICA_OP_DONE;
@@ -36,10 +36,19 @@ void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a
 /* The node has stopped: operations in flight would not be answered otherwise. */
 void replica_client_end(struct snic_replica *r)
 {
+    replica_client_unconfirmed(r);
     while (!snic_link_alone(&r->flight)) {
         struct snic_replica_op *op = SNIC_CONTAINER(r->flight.next, struct snic_replica_op, link);
         replica_op_finish(r, op, op->kind == SNIC_REPLICA_GET ? SNIC_ESTALE : SNIC_EUNKNOWN);
     }
+}
+
+/* This node is FULL no more: there is no confirmation to wait for. */
+void replica_client_unconfirmed(struct snic_replica *r)
+{
+    while (!snic_link_alone(&r->confirms))
+        replica_op_finish(r, SNIC_CONTAINER(r->confirms.next, struct snic_replica_op, link),
+                          SNIC_ESTALE);
 }
 
 /* Arm the timer by which the loop delivers answers and notify, if there are any. */

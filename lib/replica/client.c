@@ -55,8 +55,6 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     memset(ev, 0, sizeof(*ev));
     if ((op->flags & ~(reads ? (uint32_t)SNIC_REPLICA_OP_CONFIRM : 0)) != 0)
         return SNIC_EINVAL;
-    if (op->flags != 0)
-        return SNIC_ENOTSUP;
     ev->key = op->key;
     ev->scope = op->scope;
     ev->durability = op->durability;
@@ -106,6 +104,30 @@ uint64_t snic_replica_scope(struct snic_replica *r)
     return replica_scopes_of(r) << 28 | (r->scopes & ((1u << 28) - 1));
 }
 
+/*
+ * GET after a majority has confirmed that this node is a member, by a lease request that is sent
+ * from now on. Numbers of requests decide, no clock.
+ */
+static int replica_submit_confirm(struct snic_replica *r, struct snic_replica_op *op)
+{
+    struct snic_member_event ev = {.type = SNIC_MEMBER_CONFIRM};
+    struct snic_member_status st;
+    snic_member_get_status(r->member, &st);
+    op->ts = st.request;
+    op->state = REPLICA_OP_FLIGHT;
+    snic_link_init(&op->link);
+    snic_link_append(&r->confirms, &op->link);
+    r->ops++;
+    int result = replica_step_member(r, &ev); /* of a node alone it is answered in here */
+    if (result != 0 && op->state == REPLICA_OP_FLIGHT) {
+        snic_link_remove(&op->link);
+        op->state = REPLICA_OP_FREE;
+        r->ops--;
+    }
+    replica_settle(r);
+    return result;
+}
+
 int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
 {
     struct snic_ddp_event ev;
@@ -122,6 +144,8 @@ int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     result = replica_op_event(r, op, &ev);
     if (result != 0)
         return result;
+    if ((op->flags & SNIC_REPLICA_OP_CONFIRM) != 0)
+        return replica_submit_confirm(r, op);
     op->state = REPLICA_OP_FLIGHT;
     snic_link_init(&op->link);
     snic_link_append(&r->flight, &op->link);

@@ -133,12 +133,14 @@ static unsigned char *replica_dgram_frame(struct snic_replica *r, uint32_t to, u
 
 void replica_link_member(struct snic_replica *r, uint16_t to, const struct snic_member_msg *m)
 {
+    unsigned char bytes[SNIC_REPLICA__MEMBER + SNIC_REPLICA__VIEW_MAX];
+    uint32_t size = replica_put_member(bytes, m);
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
         unsigned char *at = NULL;
         if ((to & r->others) >> n & 1)
-            at = replica_dgram_frame(r, n, REPLICA_MEMBER, SNIC_REPLICA__MEMBER);
+            at = replica_dgram_frame(r, n, REPLICA_MEMBER, size);
         if (at != NULL)
-            replica_put_member(at, m);
+            memcpy(at, bytes, size);
     }
 }
 

@@ -590,10 +590,36 @@ static void replica_peer_layout(struct snic_arena *a, struct snic_replica *r,
     p->highest = SNIC_REPLICA__WIRE_HIGHEST;
 }
 
+/*
+ * A node of a view: its address, and memory if it had none. That of nodes that were removed is
+ * theirs until this node starts again.
+ */
+void replica_link_know(struct snic_replica *r, uint32_t n, const struct snic_net_addr *addr)
+{
+    struct replica_peer *p = &r->peers[n];
+    uint8_t was[SNIC_MEMBER_ADDR_MAX], is[SNIC_MEMBER_ADDR_MAX];
+    (void)replica_put_addr(was, &p->addr);
+    (void)replica_put_addr(is, addr);
+    if ((r->others >> n & 1) == 0) {
+        if (r->spare_count == 0) {
+            replica_fail(r, SNIC_ENOSPC); /* nodes_max */
+            return;
+        }
+        *p = r->spare[--r->spare_count];
+        r->others |= (uint16_t)(1u << n);
+    } else if (memcmp(was, is, sizeof(was)) == 0) {
+        return;
+    } else if (p->conn != NULL) {
+        snic_net_abort(p->conn->c); /* to the node that it was */
+    }
+    p->addr = *addr;
+    replica_link_wake(r, 0);
+}
+
 void replica_link_layout(struct snic_arena *a, struct snic_replica *r)
 {
     r->others = (uint16_t)(r->o.configured & ~(1u << r->o.node));
-    uint32_t others = (uint32_t)__builtin_popcount(r->others);
+    uint32_t others = r->o.nodes_max > 1 ? r->o.nodes_max - 1 : 0;
     uint32_t sends = others * SNIC_REPLICA__SENDS;
     r->conn_count = 2 * others + SNIC_REPLICA__CONNS_MORE;
     r->send_count = sends;
@@ -605,6 +631,9 @@ void replica_link_layout(struct snic_arena *a, struct snic_replica *r)
         else
             r->peers[n].open = SNIC_REPLICA__NIL;
     }
+    r->spare_count = others - (uint32_t)__builtin_popcount(r->others);
+    for (uint32_t i = 0; i < r->spare_count; i++)
+        replica_peer_layout(a, r, &r->spare[i]);
     replica_conn_layout(a, r);
     if (a->base == NULL || a->used == SIZE_MAX)
         return;

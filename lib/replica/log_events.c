@@ -125,9 +125,16 @@ static void replica_on_opened(void *ctx, int result, const struct snic_wal_repor
     r->log.writable = report->verdict == SNIC_WAL_CLEAN;
     r->log.gaps = report->verdict == SNIC_WAL_CORRUPT;
     r->log.durable = snic_wal_durable(r->log.wal);
-    if (snic_wal_meta_get(r->log.wal, &bytes, &length) == 0 &&
-        replica_get_record(bytes, length, &record) == 0)
+    result = SNIC_ENOENT;
+    if (snic_wal_meta_get(r->log.wal, &bytes, &length) == 0)
+        result = replica_get_record(bytes, length, &record);
+    if (result == 0)
         found = &record;
+    if (result == SNIC_EVERSION) { /* its votes are in there: it must not vote without them */
+        replica_fail(r, result);
+        replica_settle(r);
+        return;
+    }
     int ran = report->meta != 0 || report->records != 0; /* whatever is left of it (A9) */
     replica_boot(r, found, report->verdict == SNIC_WAL_CLEAN && !r->log.too_much, ran);
     replica_settle(r);

@@ -6,7 +6,9 @@
  *                         incarnation, begins with a new engine
  *               LEASE     LEASE
  *               STORE     the log's meta slot, then STORED
- *   data path   SUSPECT   REPORT SLOW: the same mask, again when a view has made it forgotten
+ *               CONFIRMED reads that waited for it
+ *   data path   SUSPECT   REPORT SLOW and SILENT: the same masks, again when a view has made them
+ *                         forgotten
  *               CAUGHT_UP REPORT, and NEED_EPOCH
  *               APPEND, FLUSH, FORGET   the log
  *
@@ -107,7 +109,8 @@ static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
         break;
     case SNIC_DDP_SUSPECT:
         r->due.slow_mask = a->to;
-        r->due.slow = 1;
+        r->due.slow_logs = a->slow;
+        r->due.slow = r->due.silent = 1;
         break;
     case SNIC_DDP_FORGET:
         replica_log_forget(r, a);
@@ -156,7 +159,7 @@ void replica_forget_all(struct snic_replica *r)
     int result = snic_ddp_init(&r->ddp, r->ddp_mem, r->ddp_size, &r->ddp_opts);
     SNIC_ASSERT(result == 0);
     (void)result;
-    r->due.slow_mask = 0;
+    r->due.slow_mask = r->due.slow_logs = 0;
     r->pace.due = r->pace.retransmit_ns != 0;
     r->restarts = 0;
     r->engine++; /* N3 */
@@ -211,6 +214,16 @@ uint64_t replica_value_take(struct snic_replica *r, uint32_t size)
     return value;
 }
 
+/* The addresses of a view; of other nodes those of the options stay. */
+void replica_addrs(struct snic_replica *r, const struct snic_member_view *v)
+{
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        struct snic_net_addr a;
+        if (n != r->o.node && (v->configured >> n & 1) != 0 && replica_get_addr(v->addr[n], &a))
+            replica_link_know(r, n, &a);
+    }
+}
+
 static void replica_view(struct snic_replica *r, const struct snic_member_action *a)
 {
     const struct snic_member_view *v = &a->view;
@@ -223,8 +236,11 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
     r->view.donor = v->donor;
     r->view.restart = v->restart;
     memcpy(r->view.incarnation, v->incarnation, sizeof(r->view.incarnation));
-    r->due.slow = r->due.slow_mask != 0;
+    r->due.slow = r->due.silent = r->due.slow_mask != 0;
+    replica_addrs(r, v);
     replica_link_epoch(r);
+    if (a->role != SNIC_MEMBER_ROLE_FULL)
+        replica_client_unconfirmed(r);
     if (a->role == SNIC_MEMBER_ROLE_FENCED) {
         if (r->part == SNIC_DDP_FENCED)
             return;
@@ -263,6 +279,26 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
 
 /* ---- The membership ---- */
 
+/* A majority has confirmed this node's membership by that request: reads that waited for it. */
+static void replica_confirmed(struct snic_replica *r, uint64_t id)
+{
+    struct snic_link *l = r->confirms.next;
+    while (l != &r->confirms) {
+        struct snic_replica_op *op = SNIC_CONTAINER(l, struct snic_replica_op, link);
+        struct snic_ddp_event ev = {.type = SNIC_DDP_READ, .key = op->key};
+        l = l->next;
+        if (op->ts >= id)
+            continue;
+        snic_link_remove(&op->link);
+        snic_link_append(&r->flight, &op->link);
+        ev.durability = op->durability;
+        ev.token = (uint64_t)(uintptr_t)op;
+        int result = replica_step_ddp(r, &ev);
+        if (result != 0)
+            replica_op_finish(r, op, result);
+    }
+}
+
 static void replica_act_member(struct snic_replica *r, const struct snic_member_action *a)
 {
     struct snic_ddp_event ev = {.type = SNIC_DDP_LEASE, .ts = a->until_ns};
@@ -276,6 +312,9 @@ static void replica_act_member(struct snic_replica *r, const struct snic_member_
         break;
     case SNIC_MEMBER_VIEW:
         replica_view(r, a);
+        break;
+    case SNIC_MEMBER_CONFIRMED:
+        replica_confirmed(r, a->id);
         break;
     default:
         replica_link_member(r, a->to, &a->msg);
@@ -316,7 +355,11 @@ static int replica_report(struct snic_replica *r)
     if (r->due.slow) {
         r->due.slow = 0;
         ev.kind = SNIC_MEMBER_SLOW;
-        ev.mask = r->due.slow_mask;
+        ev.mask = r->due.slow_logs;
+    } else if (r->due.silent) {
+        r->due.silent = 0;
+        ev.kind = SNIC_MEMBER_SILENT;
+        ev.mask = (uint16_t)(r->due.slow_mask & ~r->due.slow_logs);
     } else if (r->due.caught_up) {
         r->due.caught_up = 0;
         ev.kind = SNIC_MEMBER_CAUGHT_UP;
@@ -404,13 +447,15 @@ void replica_timer_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_replica *r = SNIC_CONTAINER(t, struct snic_replica, timer);
     struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
-    struct snic_member_event mtick = {.type = SNIC_MEMBER_TICK};
+    struct snic_member_event mtick = {.type = SNIC_MEMBER_REPORT, .kind = SNIC_MEMBER_FLUSH};
     (void)now_ns;
     if (r->state != SNIC_REPLICA_RUNNING)
         return;
     uint64_t now = replica_now(r);
-    if (snic_member_deadline_ns(r->member) <= now)
+    if (snic_member_deadline_ns(r->member) <= now) {
+        mtick.ns = replica_log_running(r); /* its heartbeats carry it */
         (void)replica_step_member(r, &mtick);
+    }
     if (snic_ddp_deadline_ns(r->ddp) <= now)
         (void)replica_step_ddp(r, &tick);
     replica_settle(r);
@@ -428,6 +473,8 @@ void replica_boot(struct snic_replica *r, const struct snic_member_record *recor
     ev.flags = good ? (uint32_t)SNIC_MEMBER_LOG_GOOD : 0;
     if (!ran && (r->o.flags & SNIC_REPLICA_FOUND) != 0)
         ev.flags |= SNIC_MEMBER_FIRST;
+    if (record != NULL)
+        replica_addrs(r, &record->decided);
     int result = replica_step_member(r, &ev);
     if (result ==
         SNIC_ECORRUPT) { /* of a format that is right, but no node of this cluster wrote it */

@@ -32,10 +32,7 @@ static void replica_opts_engines(const struct snic_replica_opts *o, struct snic_
     d->waits_max = o->waits_max;
     d->reads_max = o->reads_max;
     d->scopes_max = o->scopes_max;
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
-        d->others_max += n != o->node && (o->configured >> n & 1) != 0;
-    if (d->others_max == 0)
-        d->others_max = 1; /* alone; 0 means as many as there can be */
+    d->others_max = o->nodes_max > 1 ? o->nodes_max - 1 : 1; /* 0: as many as there can be */
     d->retransmit_ns = o->retransmit_ns;
     d->replay_ns = o->replay_ns;
     *m = o->member;
@@ -44,6 +41,11 @@ static void replica_opts_engines(const struct snic_replica_opts *o, struct snic_
     m->configured = o->configured;
     m->witness = o->witness;
     m->min_full = o->min_full;
+    m->cluster = o->cluster;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX && o->addrs != NULL; n++) {
+        if ((o->configured >> n & 1) != 0)
+            (void)replica_put_addr(m->addr[n], &o->addrs[n]);
+    }
 }
 
 /* What is wrong with the options of the parts; NULL: nothing. */
@@ -70,6 +72,8 @@ static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t
 {
     if ((o->flags & ~(uint32_t)SNIC_REPLICA_FOUND) != 0)
         return "flags: an unknown one is set";
+    if (o->pad != 0)
+        return "pad: not 0";
     if (o->loop == NULL)
         return "loop: NULL";
     if (o->net == NULL || o->net->loop != o->loop)
@@ -78,6 +82,9 @@ static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t
         return "log: NULL, or on another loop";
     if (o->addrs == NULL)
         return "addrs: NULL";
+    if (o->nodes_max > SNIC_DDP_NODES_MAX ||
+        o->nodes_max < (uint32_t)__builtin_popcount(o->configured))
+        return "nodes_max: fewer than the configured nodes, or more than 16";
     if (o->value_max > SNIC_REPLICA_VALUE_MAX)
         return "value_max: more than SNIC_REPLICA_VALUE_MAX";
     if ((o->net->caps & REPLICA_NET_CAPS) != REPLICA_NET_CAPS)
@@ -116,6 +123,8 @@ static const char *replica_options(struct snic_replica_opts *o,
     replica_default(&o->window_bytes, 1u << 20);
     uint64_t least = 2 * ((uint64_t)o->writes_max + o->scopes_max) + 256;
     replica_default(&o->appends_max, (uint32_t)snic_pow2_up(snic_max_u64(least, 4096)));
+    uint64_t nodes = snic_max_u64(5, (uint64_t)__builtin_popcount(o->configured) + 1);
+    replica_default(&o->nodes_max, (uint32_t)snic_min_u64(nodes, SNIC_DDP_NODES_MAX));
     if (o->background_ns == 0)
         o->background_ns = 100 * REPLICA_MS;
     replica_default(&o->sends_max,
@@ -223,6 +232,7 @@ int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
     snic_timer_init(&r->deliver, replica_deliver_fire);
     snic_timer_init(&r->link_timer, replica_conn_fire);
     snic_link_init(&r->flight);
+    snic_link_init(&r->confirms);
     snic_link_init(&r->done);
     int result = replica_begin(r);
     if (result == 0)
@@ -249,6 +259,29 @@ int snic_replica_override(struct snic_replica *r, uint16_t ended, int any_log)
     if (r->state == SNIC_REPLICA_READING)
         return SNIC_EAGAIN;
     ev.flags = any_log ? (uint32_t)SNIC_MEMBER_ANY_LOG : 0;
+    int result = replica_step_member(r, &ev);
+    replica_settle(r);
+    return result;
+}
+
+int snic_replica_reconfigure(struct snic_replica *r, const struct snic_replica_request *c)
+{
+    struct snic_member_event ev = {.type = SNIC_MEMBER_CHANGE, .kind = c->kind, .node = c->node};
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return r->state == SNIC_REPLICA_READING ? SNIC_EAGAIN : SNIC_ESTALE;
+    if (c->flags != 0 && c->flags != SNIC_MEMBER_WITNESS)
+        return SNIC_EINVAL;
+    ev.flags = c->flags;
+    ev.epoch = c->config_epoch;
+    if (c->addr != NULL && !replica_put_addr(ev.addr, c->addr))
+        return SNIC_EINVAL;
+    if (c->kind == SNIC_MEMBER_ADD && c->addr == NULL)
+        return SNIC_EINVAL;
+    struct snic_member_status st;
+    snic_member_get_status(r->member, &st);
+    if (c->kind == SNIC_MEMBER_ADD &&
+        (uint32_t)__builtin_popcount(st.view.configured) >= r->o.nodes_max)
+        return SNIC_ENOSPC;
     int result = replica_step_member(r, &ev);
     replica_settle(r);
     return result;
@@ -285,7 +318,7 @@ void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_st
 int snic_replica_get_peer(const struct snic_replica *r, uint32_t node,
                           struct snic_replica_peer_stats *out)
 {
-    if (node >= SNIC_DDP_NODES_MAX || node == r->o.node || (r->o.configured >> node & 1) == 0)
+    if (node >= SNIC_DDP_NODES_MAX || node == r->o.node || (r->others >> node & 1) == 0)
         return SNIC_EINVAL;
     const struct replica_peer *p = &r->peers[node];
     memset(out, 0, sizeof(*out));
@@ -324,6 +357,8 @@ int snic_replica_check(const struct snic_replica *r)
         snic_wal_check(r->log.wal) != 0)
         return SNIC_ECORRUPT;
     for (const struct snic_link *l = r->flight.next; l != &r->flight; l = l->next)
+        ops += SNIC_CONTAINER(l, struct snic_replica_op, link)->state == REPLICA_OP_FLIGHT;
+    for (const struct snic_link *l = r->confirms.next; l != &r->confirms; l = l->next)
         ops += SNIC_CONTAINER(l, struct snic_replica_op, link)->state == REPLICA_OP_FLIGHT;
     for (const struct snic_link *l = r->done.next; l != &r->done; l = l->next)
         ops += SNIC_CONTAINER(l, struct snic_replica_op, link)->state == REPLICA_OP_DONE;

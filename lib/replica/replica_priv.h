@@ -48,11 +48,15 @@
 #define SNIC_REPLICA__FRAME 4     /* a frame's header */
 #define SNIC_REPLICA__DDP 72      /* a data-path message without its value */
 #define SNIC_REPLICA__DDP_MOST 80 /* of any version */
-#define SNIC_REPLICA__MEMBER 136
+#define SNIC_REPLICA__MEMBER 80   /* a membership message without its view */
+#define SNIC_REPLICA__VIEW 34     /* a view's head, */
+#define SNIC_REPLICA__VIEW_NODE 9 /* and of a node in it, without its address */
+#define SNIC_REPLICA__VIEW_MAX (34 + 16 * (9 + SNIC_MEMBER_ADDR_MAX))
 #define SNIC_REPLICA__HELLO 80
 #define SNIC_REPLICA__CREDIT 32
 #define SNIC_REPLICA__TIMES 32
-#define SNIC_REPLICA__RECORD 204
+#define SNIC_REPLICA__RECORD_HEAD 52
+#define SNIC_REPLICA__RECORD (52 + 2 * SNIC_REPLICA__VIEW_MAX) /* at most */
 #define SNIC_REPLICA__DIGESTS 64 /* of a node, to each other one, when all restart */
 
 enum replica_frame {
@@ -95,6 +99,7 @@ struct replica_packet {
     uint32_t highest;
     uint32_t flags;
     uint32_t session; /* SEALED: of the keys; else of the sender's process */
+    uint32_t pad;
     uint64_t cluster;
     uint64_t counter; /* SEALED: the nonce */
 };
@@ -156,10 +161,13 @@ uint32_t replica_ddp_size(uint32_t version);
 void replica_put_ddp(unsigned char *p, uint32_t version, const struct snic_ddp_msg *m);
 int replica_get_ddp(const unsigned char *p, uint32_t version, uint32_t value_max,
                     struct snic_ddp_msg *m);
-void replica_put_member(unsigned char *p, const struct snic_member_msg *m);
+uint32_t replica_put_member(unsigned char *p, const struct snic_member_msg *m);
 int replica_get_member(const unsigned char *p, size_t size, struct snic_member_msg *m);
-void replica_put_record(unsigned char *p, const struct snic_member_record *r);
+uint32_t replica_put_record(unsigned char *p, const struct snic_member_record *r);
 int replica_get_record(const unsigned char *p, size_t size, struct snic_member_record *r);
+
+int replica_put_addr(uint8_t *out, const struct snic_net_addr *a);
+int replica_get_addr(const uint8_t *p, struct snic_net_addr *out);
 
 /* ---- value.c ---- */
 
@@ -415,6 +423,7 @@ struct replica_log {
     uint64_t durable;
     uint64_t retired;   /* position of the last RETIRE: what is before it is of no use */
     uint64_t store_id;  /* STORE under way, 0: none */
+    uint64_t store_ns;  /* since when */
     uint32_t accepting; /* accept_tail is under way */
     uint32_t writable;
     int32_t refusal;   /* the log's last result for entry mid; 0: no entry, or not yet tried */
@@ -426,11 +435,13 @@ struct replica_log {
 /* Reports of the data path that the membership has not yet had (N1). */
 struct replica_due {
     uint8_t slow;
+    uint8_t silent;
     uint8_t caught_up;
     uint8_t need_epoch;
     uint8_t log;
-    uint16_t slow_mask;
-    uint16_t pad;
+    uint8_t pad;
+    uint16_t slow_mask; /* keep writes waiting */
+    uint16_t slow_logs; /* of them: respond, their logs are slow */
 };
 
 enum replica_op_state { REPLICA_OP_FREE = 0, REPLICA_OP_FLIGHT, REPLICA_OP_DONE };
@@ -467,10 +478,14 @@ struct snic_replica {
     struct replica_values values;
     struct replica_log log;
     struct snic_link flight; /* operations */
+    struct snic_link
+        confirms; /* of them GETs that wait for a majority; in `ts` for which request */
     struct snic_link done;
     uint32_t ops;
 
     struct replica_peer peers[SNIC_DDP_NODES_MAX];
+    struct replica_peer spare[SNIC_DDP_NODES_MAX]; /* memory for nodes that are added */
+    uint32_t spare_count;
     struct replica_send *sends; /* datagrams */
     uint32_t send_free;
     uint32_t sends_used;
@@ -541,6 +556,7 @@ void replica_link_pump(struct snic_replica *r, struct replica_peer *p);
 int replica_link_push(struct replica_conn *k);
 void replica_link_reset(struct snic_replica *r, struct replica_peer *p);
 void replica_link_epoch(struct snic_replica *r);
+void replica_link_know(struct snic_replica *r, uint32_t n, const struct snic_net_addr *addr);
 void replica_link_stop(struct snic_replica *r);
 void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg);
 int replica_link_credit(struct snic_replica *r, struct replica_peer *p,
@@ -587,6 +603,7 @@ void replica_forget_all(struct snic_replica *r);
 int replica_shed(struct snic_replica *r);
 uint64_t replica_value_take(struct snic_replica *r, uint32_t size);
 void replica_settle(struct snic_replica *r);
+void replica_addrs(struct snic_replica *r, const struct snic_member_view *v);
 void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
                   int ran);
 void replica_timer_fire(struct snic_timer *t, uint64_t now_ns);
@@ -594,6 +611,8 @@ void replica_timer_fire(struct snic_timer *t, uint64_t now_ns);
 /* answer.c */
 void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a);
 void replica_client_end(struct snic_replica *r);
+void replica_op_finish(struct snic_replica *r, struct snic_replica_op *op, int result);
+void replica_client_unconfirmed(struct snic_replica *r);
 void replica_deliver(struct snic_replica *r);
 void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns);
 

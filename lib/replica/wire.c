@@ -9,11 +9,12 @@
 
 #define REPLICA_MAGIC 0x5244
 #define REPLICA_DDP_MORE 8 /* of version 4, which only a test speaks */
-#define REPLICA_RECORD_VERSION 1
+#define REPLICA_RECORD_VERSION 2
 
 SNIC_STATIC_ASSERT(sizeof(struct snic_ddp_msg) == 80, "the wire has every field of it");
-SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == SNIC_REPLICA__MEMBER, "and of this");
-SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == SNIC_REPLICA__RECORD - 12, "and this");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 624, "and of this");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 1128, "and of this");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_view) == 544, "and of this");
 
 /* Why a hello or datagram is refused. */
 const char *replica_refusal(int why)
@@ -323,32 +324,86 @@ int replica_get_ddp(const unsigned char *p, uint32_t version, uint32_t value_max
 
 /* ---- The membership ---- */
 
+/* Bytes of an address without the zeros at its end. */
+static uint32_t replica_addr_bytes(const uint8_t *addr)
+{
+    uint32_t n = SNIC_MEMBER_ADDR_MAX;
+    while (n > 0 && addr[n - 1] == 0)
+        n--;
+    return n;
+}
+
+/* A view: its head, then the nodes of which anything is not zero. */
 static unsigned char *replica_put_view(unsigned char *p, const struct snic_member_view *v)
 {
+    unsigned char *at = p + SNIC_REPLICA__VIEW;
+    uint32_t nodes = 0;
     snic_put_le32(p, v->epoch);
     snic_put_le16(p + 4, v->full);
     snic_put_le16(p + 6, v->learners);
     snic_put_le32(p + 8, v->donor);
     snic_put_le32(p + 12, v->restart);
-    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++)
-        snic_put_le32(p + 16 + 4 * n, v->incarnation[n]);
-    return p + 16 + 4 * SNIC_MEMBER_NODES_MAX;
+    snic_put_le16(p + 16, v->configured);
+    snic_put_le16(p + 18, v->witness);
+    snic_put_le16(p + 20, v->vacant);
+    snic_put_le16(p + 22, v->pad);
+    snic_put_le32(p + 24, v->config_epoch);
+    snic_put_le32(p + 28, v->reserved);
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        uint32_t bytes = replica_addr_bytes(v->addr[n]);
+        if (v->incarnation[n] == 0 && v->voter[n] == 0 && bytes == 0)
+            continue;
+        nodes |= 1u << n;
+        snic_put_le32(at, v->incarnation[n]);
+        snic_put_le32(at + 4, v->voter[n]);
+        at[8] = (unsigned char)bytes;
+        memcpy(at + SNIC_REPLICA__VIEW_NODE, v->addr[n], bytes);
+        at += SNIC_REPLICA__VIEW_NODE + bytes;
+    }
+    snic_put_le16(p + 32, (uint16_t)nodes);
+    return at;
 }
 
-static const unsigned char *replica_get_view(const unsigned char *p, struct snic_member_view *v)
+/* What follows the view; NULL: it does not end before @p end, or has two encodings. */
+static const unsigned char *replica_get_view(const unsigned char *p, const unsigned char *end,
+                                             struct snic_member_view *v)
 {
+    if (end - p < SNIC_REPLICA__VIEW)
+        return NULL;
     v->epoch = snic_get_le32(p);
     v->full = snic_get_le16(p + 4);
     v->learners = snic_get_le16(p + 6);
     v->donor = snic_get_le32(p + 8);
     v->restart = snic_get_le32(p + 12);
-    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++)
-        v->incarnation[n] = snic_get_le32(p + 16 + 4 * n);
-    return p + 16 + 4 * SNIC_MEMBER_NODES_MAX;
+    v->configured = snic_get_le16(p + 16);
+    v->witness = snic_get_le16(p + 18);
+    v->vacant = snic_get_le16(p + 20);
+    v->pad = snic_get_le16(p + 22);
+    v->config_epoch = snic_get_le32(p + 24);
+    v->reserved = snic_get_le32(p + 28);
+    uint32_t nodes = snic_get_le16(p + 32);
+    p += SNIC_REPLICA__VIEW;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        if ((nodes >> n & 1) == 0)
+            continue;
+        if (end - p < SNIC_REPLICA__VIEW_NODE || p[8] > SNIC_MEMBER_ADDR_MAX ||
+            end - p - SNIC_REPLICA__VIEW_NODE < p[8])
+            return NULL;
+        v->incarnation[n] = snic_get_le32(p);
+        v->voter[n] = snic_get_le32(p + 4);
+        memcpy(v->addr[n], p + SNIC_REPLICA__VIEW_NODE, p[8]);
+        if (replica_addr_bytes(v->addr[n]) != p[8] ||
+            (v->incarnation[n] == 0 && v->voter[n] == 0 && p[8] == 0))
+            return NULL;
+        p += SNIC_REPLICA__VIEW_NODE + p[8];
+    }
+    return p;
 }
 
-void replica_put_member(unsigned char *p, const struct snic_member_msg *m)
+/* Its bytes; those of a view only where the message has one. */
+uint32_t replica_put_member(unsigned char *p, const struct snic_member_msg *m)
 {
+    unsigned char *end = p + SNIC_REPLICA__MEMBER;
     p[0] = m->type;
     p[1] = m->src;
     snic_put_le16(p + 2, m->hears);
@@ -362,12 +417,19 @@ void replica_put_member(unsigned char *p, const struct snic_member_msg *m)
     snic_put_le64(p + 32, m->ballot);
     snic_put_le64(p + 40, m->accepted);
     snic_put_le64(p + 48, m->lease_ns);
-    (void)replica_put_view(p + 56, &m->view);
+    snic_put_le64(p + 56, m->cluster);
+    snic_put_le64(p + 64, m->flush_ns);
+    snic_put_le32(p + 72, m->since);
+    snic_put_le32(p + 76, m->pad);
+    if (m->view.epoch != 0)
+        end = replica_put_view(end, &m->view);
+    return (uint32_t)(end - p);
 }
 
 int replica_get_member(const unsigned char *p, size_t size, struct snic_member_msg *m)
 {
-    if (size != SNIC_REPLICA__MEMBER)
+    const unsigned char *end = p + size;
+    if (size < SNIC_REPLICA__MEMBER)
         return SNIC_EPROTO;
     memset(m, 0, sizeof(*m));
     m->type = p[0];
@@ -383,46 +445,97 @@ int replica_get_member(const unsigned char *p, size_t size, struct snic_member_m
     m->ballot = snic_get_le64(p + 32);
     m->accepted = snic_get_le64(p + 40);
     m->lease_ns = snic_get_le64(p + 48);
-    (void)replica_get_view(p + 56, &m->view);
-    return 0;
+    m->cluster = snic_get_le64(p + 56);
+    m->flush_ns = snic_get_le64(p + 64);
+    m->since = snic_get_le32(p + 72);
+    m->pad = snic_get_le32(p + 76);
+    p += SNIC_REPLICA__MEMBER;
+    if (p != end)
+        p = replica_get_view(p, end, &m->view);
+    return p == end && (size == SNIC_REPLICA__MEMBER || m->view.epoch != 0) ? 0 : SNIC_EPROTO;
 }
 
 /* ---- The membership's record, in the log's meta slot ---- */
 
-void replica_put_record(unsigned char *p, const struct snic_member_record *r)
+/* Its bytes, at most SNIC_REPLICA__RECORD. */
+uint32_t replica_put_record(unsigned char *p, const struct snic_member_record *r)
 {
     snic_put_le32(p + 4, REPLICA_RECORD_VERSION);
-    snic_put_le32(p + 8, SNIC_REPLICA__RECORD);
     snic_put_le32(p + 12, r->flags);
     snic_put_le32(p + 16, r->incarnation);
     snic_put_le32(p + 20, r->since);
     snic_put_le32(p + 24, r->pad);
-    snic_put_le64(p + 28, r->promised);
-    snic_put_le64(p + 36, r->accepted);
-    unsigned char *q = replica_put_view(p + 44, &r->decided);
-    (void)replica_put_view(q, &r->proposal);
-    snic_put_le32(p, snic_crc32c(0, p + 4, SNIC_REPLICA__RECORD - 4));
+    snic_put_le64(p + 28, r->cluster);
+    snic_put_le64(p + 36, r->promised);
+    snic_put_le64(p + 44, r->accepted);
+    unsigned char *end = replica_put_view(p + SNIC_REPLICA__RECORD_HEAD, &r->decided);
+    end = replica_put_view(end, &r->proposal);
+    uint32_t size = (uint32_t)(end - p);
+    SNIC_ASSERT(size <= SNIC_REPLICA__RECORD);
+    snic_put_le32(p + 8, size);
+    snic_put_le32(p, snic_crc32c(0, p + 4, size - 4));
+    return size;
 }
 
+/* SNIC_EPROTO no record; SNIC_ECORRUPT damaged; SNIC_EVERSION written by another version. */
 int replica_get_record(const unsigned char *p, size_t size, struct snic_member_record *r)
 {
-    if (size < SNIC_REPLICA__RECORD)
+    if (size < 12)
         return SNIC_EPROTO;
-    if (snic_get_le32(p) != snic_crc32c(0, p + 4, SNIC_REPLICA__RECORD - 4))
+    uint32_t length = snic_get_le32(p + 8);
+    if (length < 12 || length > size)
+        return SNIC_EPROTO;
+    if (snic_get_le32(p) != snic_crc32c(0, p + 4, length - 4))
         return SNIC_ECORRUPT;
-    if (snic_get_le32(p + 4) != REPLICA_RECORD_VERSION ||
-        snic_get_le32(p + 8) != SNIC_REPLICA__RECORD)
+    if (snic_get_le32(p + 4) != REPLICA_RECORD_VERSION)
         return SNIC_EVERSION;
+    if (length < SNIC_REPLICA__RECORD_HEAD)
+        return SNIC_EPROTO;
     memset(r, 0, sizeof(*r));
     r->flags = snic_get_le32(p + 12);
     r->incarnation = snic_get_le32(p + 16);
     r->since = snic_get_le32(p + 20);
     r->pad = snic_get_le32(p + 24);
-    r->promised = snic_get_le64(p + 28);
-    r->accepted = snic_get_le64(p + 36);
-    const unsigned char *q = replica_get_view(p + 44, &r->decided);
-    (void)replica_get_view(q, &r->proposal);
-    return 0;
+    r->cluster = snic_get_le64(p + 28);
+    r->promised = snic_get_le64(p + 36);
+    r->accepted = snic_get_le64(p + 44);
+    const unsigned char *end = p + length;
+    p = replica_get_view(p + SNIC_REPLICA__RECORD_HEAD, end, &r->decided);
+    if (p != NULL)
+        p = replica_get_view(p, end, &r->proposal);
+    return p == end ? 0 : SNIC_EPROTO;
+}
+
+/* ---- Addresses, as a view has them ---- */
+
+/* 0: it has no bytes in a view, a UNIX path; @p out is zeros then. */
+int replica_put_addr(uint8_t *out, const struct snic_net_addr *a)
+{
+    memset(out, 0, SNIC_MEMBER_ADDR_MAX);
+    if (a->family != SNIC_NET_IPV4 && a->family != SNIC_NET_IPV6 && a->family != SNIC_NET_SIM)
+        return 0;
+    out[0] = (uint8_t)a->family;
+    snic_put_le16(out + 1, a->port);
+    if (a->family == SNIC_NET_SIM)
+        snic_put_le32(out + 3, a->node);
+    else
+        memcpy(out + 3, a->ip, a->family == SNIC_NET_IPV4 ? 4 : 16);
+    return 1;
+}
+
+/* 0: none. */
+int replica_get_addr(const uint8_t *p, struct snic_net_addr *out)
+{
+    if (p[0] != SNIC_NET_IPV4 && p[0] != SNIC_NET_IPV6 && p[0] != SNIC_NET_SIM)
+        return 0;
+    memset(out, 0, sizeof(*out));
+    out->family = p[0];
+    out->port = snic_get_le16(p + 1);
+    if (out->family == SNIC_NET_SIM)
+        out->node = snic_get_le32(p + 3);
+    else
+        memcpy(out->ip, p + 3, out->family == SNIC_NET_IPV4 ? 4 : 16);
+    return 1;
 }
 
 #undef REPLICA_MAGIC

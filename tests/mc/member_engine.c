@@ -9,6 +9,7 @@ unsigned mn_bug;
 #define SNIC_MEMBER__BUG(n) (mn_bug == (n))
 
 #include "member/check.c"
+#include "member/config.c"
 #include "member/lease.c"
 #include "member/policy.c"
 #include "member/proposer.c"
@@ -42,6 +43,12 @@ void mn_still(struct snic_member *m)
     m->parked_until_ns = m->parked != 0 ? MN_LATER : 0;
     m->base_ns = 0; /* a node that is not heard is silent */
     m->quiet_ns = m->quiet_ns > MN_NOW ? MN_NOW + m->grant_ns : 0;
+    m->config_quiet_ns = m->config_quiet_ns > MN_NOW ? MN_NOW + m->grant_ns : 0;
+    m->confirmed_ns = m->confirm_at_ns = m->foreign = 0;
+    if (m->confirm_above == SNIC_NEVER)
+        m->confirmed = m->request = 0;
+    else
+        m->confirm_at_ns = MN_LATER;
     m->lease_until_ns = m->lease_until_ns > MN_NOW ? MN_NOW + m->opts.lease_ns : 0;
     if (m->stuck_ns != SNIC_NEVER && m->stuck_ns != 0) /* 0: it has waited */
         m->stuck_ns = MN_NOW;
@@ -101,11 +108,14 @@ void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg)
     case MN_QUIET_END:
         m->quiet_ns = 0;
         break;
+    case MN_CONFIG_END:
+        m->config_quiet_ns = 0;
+        break;
     default: /* MN_WAITED */
         m->stuck_ns = 0;
         break;
     }
-    if (m->parked != 0 && (kind == MN_GRANT_END || kind == MN_QUIET_END))
+    if (m->parked != 0 && (kind == MN_GRANT_END || kind == MN_QUIET_END || kind == MN_CONFIG_END))
         m->parked_until_ns = MN_NOW;
 }
 
@@ -121,6 +131,10 @@ void mn_look(const struct snic_member *m, struct mn_sum *d, struct snic_member_v
     d->quiet = m->quiet_ns != 0;
     d->stuck = m->stuck_ns != SNIC_NEVER;
     d->caught = m->caught_up != 0;
+    d->config = m->config_quiet_ns != 0;
+    d->config_epoch = m->rec.decided.config_epoch;
+    d->wants = m->confirm_above != SNIC_NEVER;
+    d->since = m->rec.since;
     d->seq = (uint32_t)m->seq;
     d->incarnation = m->rec.incarnation;
     d->installed = m->installed;
@@ -131,6 +145,11 @@ void mn_look(const struct snic_member *m, struct mn_sum *d, struct snic_member_v
     }
     for (i = 0; i < SNIC_MEMBER__LEASE_REQUESTS; i++)
         d->requested |= m->lease_requests[i].seq != 0;
+}
+
+uint32_t mn_incarnation(const struct snic_member *m)
+{
+    return m->rec.incarnation;
 }
 
 uint64_t mn_storing(const struct snic_member *m)

@@ -13,7 +13,8 @@
 struct mn_node {
     struct mn_sum sum;
     uint64_t timed; /* time passes */
-    struct snic_member_record disk, store;
+    uint64_t top;   /* its highest incarnation */
+    struct snic_member_record disk, store, old;
     _Alignas(MC_INTERN_ALIGN) unsigned char engine[];
 };
 
@@ -52,6 +53,9 @@ static struct snic_member_opts mn_opts(uint32_t id, const struct mn_space_opts *
     o.opts_size = sizeof(o);
     o.node = id;
     o.configured = (uint16_t)((1u << so->nodes) - 1);
+    if (so->founders != 0)
+        o.configured = (uint16_t)(so->founders | 1u << id);
+    o.witness = (uint16_t)(so->witness & o.configured);
     if (so->timed) {
         o.drift_ppm = SNIC_MEMBER_DRIFT_MAX;
         o.heartbeat_ns = 200 * MN_MS;
@@ -156,6 +160,8 @@ static void mn_fill_sum(struct mn_space *s, struct mn_node *n)
 
     d->role = d->leased = d->requested = d->armed = d->phase = d->quiet = d->stuck = d->caught = 0;
     d->granted = d->hears = 0;
+    d->config = d->wants = 0;
+    d->config_epoch = d->since = 0;
     d->seq = d->incarnation = d->installed = d->view = d->epoch = 0;
     d->wake_ns = 0;
     d->bad = NULL;
@@ -258,6 +264,8 @@ static void mn_engine_step(struct mn_work *w, const struct snic_member_event *ev
     if (w->clock_ns != 0)
         now = w->clock_ns;
     w->r->status = snic_member_step(mn_engine(w->n), now, ev);
+    if (mn_incarnation(mn_engine(w->n)) > w->n->top)
+        w->n->top = mn_incarnation(mn_engine(w->n));
     while (snic_member_poll(mn_engine(w->n), &a) != 0) {
         if (a.type == SNIC_MEMBER_SEND)
             mn_send(w, &a);
@@ -267,6 +275,8 @@ static void mn_engine_step(struct mn_work *w, const struct snic_member_event *ev
             w->n->sum.storing = 1;
             w->n->store = a.record;
         }
+        if (a.type == SNIC_MEMBER_CONFIRMED)
+            w->r->confirmed = (uint32_t)a.id;
     }
 }
 
@@ -280,11 +290,18 @@ static void mn_boot(struct mn_work *w, uint32_t flags)
     memset(&ev, 0, sizeof(ev));
     ev.type = SNIC_MEMBER_BOOT;
     ev.flags = (flags & MN_SUSPECT) != 0 ? 0 : SNIC_MEMBER_LOG_GOOD;
+    if ((flags & MN_OLD) != 0)
+        n->disk = n->old;
     if (n->sum.has_disk && (flags & MN_LOST) == 0) {
         ev.record = &n->disk;
     } else {
-        ev.flags |= n->sum.has_disk ? 0 : (uint32_t)SNIC_MEMBER_FIRST;
-        ev.incarnation = n->disk.incarnation + 1;
+        if (n->sum.has_disk ? (flags & MN_FOUND) != 0
+                            : w->s->o.founders == 0 || (w->s->o.founders >> n->sum.id & 1) != 0)
+            ev.flags |= SNIC_MEMBER_FIRST;
+        if (n->sum.has_disk)
+            n->old = n->disk;
+        n->sum.has_old |= n->sum.has_disk;
+        ev.incarnation = (uint32_t)n->top + (n->sum.has_disk ? 4 : 1); /* the old file has some */
     }
     n->sum.alive = 1;
     if (snic_member_init(&m, n->engine, w->s->engine_size, &o) != 0)
@@ -319,7 +336,17 @@ static void mn_event(struct mn_work *w, uint32_t kind, uint32_t arg)
     case MN_CAUGHT_UP:
         ev.type = SNIC_MEMBER_REPORT;
         ev.kind = SNIC_MEMBER_CAUGHT_UP;
-        ev.epoch = n->sum.epoch;
+        ev.epoch = n->sum.installed;
+        break;
+    case MN_CHANGE:
+        ev.type = SNIC_MEMBER_CHANGE;
+        ev.kind = arg >> 2;
+        ev.node = arg & 3;
+        if (ev.kind == SNIC_MEMBER_ADD && w->s->o.add_witness)
+            ev.flags = SNIC_MEMBER_WITNESS;
+        break;
+    case MN_CONFIRM:
+        ev.type = SNIC_MEMBER_CONFIRM;
         break;
     case MN_CRASH:
         if (arg)

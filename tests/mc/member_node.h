@@ -30,15 +30,22 @@ enum mn_event {
     MN_QUIET_END,
     MN_WAITED, /* long enough for the rest of the FULL, for a restart */
     MN_CAUGHT_UP,
-    MN_CRASH, /* arg: 1: what was being stored is durable */
-    MN_BOOT,  /* arg: enum mn_boot_flag */
-    MN_WIND,  /* time begins to pass */
-    MN_CLOCK  /* arg: true time since, MN_UNITs */
+    MN_CRASH,      /* arg: 1: what was being stored is durable */
+    MN_BOOT,       /* arg: enum mn_boot_flag */
+    MN_WIND,       /* time begins to pass */
+    MN_CLOCK,      /* arg: true time since, MN_UNITs */
+    MN_CHANGE,     /* arg: MN_CHANGE_OF() */
+    MN_CONFIG_END, /* the quiet after a view of another configuration */
+    MN_CONFIRM
 };
 enum mn_boot_flag {
-    MN_LOST = 1,   /* the file, and the log with it */
-    MN_SUSPECT = 2 /* the log is not good (A8) */
+    MN_LOST = 1,    /* the file, and the log with it */
+    MN_SUSPECT = 2, /* the log is not good (A8) */
+    MN_FOUND = 4,   /* with FIRST, where there is a cluster already */
+    MN_OLD = 8      /* with the file that was lost */
 };
+/* An operator's request: enum snic_member_change, and the node. */
+#define MN_CHANGE_OF(kind, node) ((uint32_t)(kind) << 2 | (uint32_t)(node))
 #define MN_EVENT(kind, arg) ((uint32_t)(kind) << 27 | (uint32_t)(arg))
 
 /* What a node looks like from outside. */
@@ -55,7 +62,13 @@ struct mn_sum {
     uint8_t quiet;     /* after a boot */
     uint8_t stuck;     /* no FULL node runs, as far as it hears */
     uint8_t caught;    /* up */
-    uint16_t granted;  /* to whom, bits */
+    uint8_t has_old;   /* a file that was lost */
+    uint8_t config;    /* quiet after another configuration */
+    uint8_t wants;     /* for a confirmation */
+    uint8_t pad[3];
+    uint32_t config_epoch;
+    uint32_t since;
+    uint16_t granted; /* to whom, bits */
     uint16_t hears;
     uint32_t seq;
     uint32_t incarnation;
@@ -76,6 +89,7 @@ struct mn_result {
     uint64_t event; /* node state << 32 | event */
     uint32_t node;
     int32_t status;
+    uint32_t confirmed; /* by which request; 0: none */
     uint32_t outs;
     uint32_t out[MN_OUT];
     const char *bad;
@@ -87,6 +101,9 @@ struct mn_space_opts {
     uint32_t blind; /* without the engine's own check */
     uint32_t nodes;
     uint32_t timed;
+    uint32_t founders; /* 0: all; bits */
+    uint32_t witness;
+    uint32_t add_witness; /* what is added is one */
     int32_t ppm[MN_NODES];
 };
 struct mn_space *mn_space_new(const struct mn_space_opts *o);
@@ -121,6 +138,7 @@ uint64_t mn_now(const struct snic_member *m);
 void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg);
 /* Fills in of sum what there is while a node is alive, but for view and bad. */
 void mn_look(const struct snic_member *m, struct mn_sum *sum, struct snic_member_view *decided);
+uint32_t mn_incarnation(const struct snic_member *m);
 uint64_t mn_storing(const struct snic_member *m); /* STORE's id */
 
 #endif /* SNIC_MC_MEMBER_NODE_H */

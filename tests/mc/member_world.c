@@ -17,6 +17,9 @@ static const char *const mw_bads[] = {
     "S4: a learner under an incarnation that was there before",
     "S4: an incarnation went back",
     "S5: an incarnation of two lives",
+    "S6: a confirmation of one who had been voted out",
+    "S7: a configuration that changed unannounced, or by two nodes",
+    "S7: a vote for a node that is not FULL, or for a dead file",
     "an event was refused",
     "the model has no room",
 };
@@ -92,6 +95,35 @@ static void mw_follows(const struct mw_world *w, struct mw_state *s,
     }
 }
 
+static uint32_t mw_voters(const struct snic_member_view *v)
+{
+    return v->configured & ~(uint32_t)v->vacant;
+}
+
+/* S7 */
+static void mw_configures(const struct mw_world *w, struct mw_state *s,
+                          const struct snic_member_view *a, const struct snic_member_view *b)
+{
+    uint32_t changed = (uint32_t)(a->configured ^ b->configured) | (a->vacant ^ b->vacant), n;
+
+    for (n = 0; n < w->nodes; n++) {
+        uint32_t votes = mw_voters(b) >> n & 1;
+
+        if (b->voter[n] < a->voter[n])
+            s->h.bad = MW_B_VOTER;
+        if (b->voter[n] == a->voter[n] && (!votes || (mw_voters(a) >> n & 1) != 0))
+            continue;
+        changed |= 1u << n;
+        if (votes && (b->voter[n] <= a->voter[n] || ((b->full | b->witness) >> n & 1) == 0))
+            s->h.bad = MW_B_VOTER;
+    }
+    if (b->config_epoch != (changed != 0 ? b->epoch : a->config_epoch) &&
+        (changed != 0 || b->config_epoch != b->epoch)) /* a replacement begun anew changes none */
+        s->h.bad = MW_B_CONFIG;
+    if ((changed & (changed - 1)) != 0)
+        s->h.bad = MW_B_CONFIG;
+}
+
 static void mw_choose(struct mw_world *w, struct mw_state *s, uint32_t view)
 {
     static const struct snic_member_view none;
@@ -108,6 +140,11 @@ static void mw_choose(struct mw_world *w, struct mw_state *s, uint32_t view)
         return;
     }
     s->h.chosen[v->epoch] = view + 1;
+    if (v->epoch > 1)
+        mw_configures(w, s, mn_view(w->space, s->h.chosen[v->epoch - 1] - 1), v);
+    if (v->epoch > 1 && v->config_epoch == v->epoch)
+        for (i = 0; i < w->nodes; i++)
+            s->h.before[v->epoch][i] = mw_sum(w, s, i)->seq;
     if (v->epoch > 1 && s->h.chosen[v->epoch - 1] == 0)
         s->h.bad = MW_B_SKIPPED;
     else
@@ -123,7 +160,7 @@ static void mw_choose(struct mw_world *w, struct mw_state *s, uint32_t view)
 static void mw_voted(struct mw_world *w, struct mw_state *s, uint32_t n,
                      const struct snic_member_record *r)
 {
-    uint32_t view = mn_view_number(w->space, &r->proposal), i, count = 0;
+    uint32_t view = mn_view_number(w->space, &r->proposal), i, count = 0, all;
 
     if (r->accepted == 0)
         return;
@@ -146,8 +183,13 @@ static void mw_voted(struct mw_world *w, struct mw_state *s, uint32_t n,
     }
     if (s->h.vote[i].view != view)
         s->h.bad = MW_B_BALLOT;
-    s->h.vote[i].who |= 1u << n;
-    if (2 * __builtin_popcount(s->h.vote[i].who) > (int)w->nodes)
+    /* P5, and the first view takes all. */
+    all = r->decided.epoch == 0 ? w->founders : mw_voters(&r->decided);
+    if (r->decided.epoch == 0 || r->decided.voter[n] == r->since)
+        s->h.vote[i].who |= 1u << n & all;
+    if (r->decided.epoch == 0
+            ? s->h.vote[i].who == all
+            : 2 * __builtin_popcount(s->h.vote[i].who & all) > __builtin_popcount(all))
         mw_choose(w, s, view);
 }
 
@@ -210,6 +252,32 @@ static void mw_note_log(struct mw_world *w, struct mw_state *s, uint32_t n, uint
         s->h.suspect[n] = mw_sum(w, s, n)->incarnation;
 }
 
+static uint32_t mw_newest(const struct mw_state *s)
+{
+    uint32_t e = MW_EPOCHS;
+
+    while (e > 0 && s->h.chosen[e - 1] == 0)
+        e--;
+    return e > 0 ? e - 1 : 0;
+}
+
+/* S6 */
+static void mw_confirmed(const struct mw_world *w, struct mw_state *s, uint32_t n)
+{
+    uint32_t e;
+
+    for (e = 0; e < s->h.wanted[n]; e++) {
+        const struct snic_member_view *v;
+
+        if (s->h.chosen[e] == 0 || e < mw_sum(w, s, n)->installed)
+            continue;
+        v = mn_view(w->space, s->h.chosen[e] - 1);
+        if (!mw_is(v->full, v, n, mw_sum(w, s, n)->incarnation))
+            s->h.bad = MW_B_CONFIRM;
+    }
+    s->h.wanted[n] = 0;
+}
+
 int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event)
 {
     const struct mn_result *r = mn_step(w->space, s->h.node[n], event);
@@ -221,6 +289,8 @@ int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t e
         s->h.event = event;
         return 1;
     }
+    if ((kind == MN_CHANGE || kind == MN_CAUGHT_UP) && r->status != 0)
+        return 0; /* refused: nothing happened */
     if (r->status != 0 && kind != MN_MESSAGE) {
         s->h.bad = MW_B_EVENT;
         return 1;
@@ -232,8 +302,20 @@ int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t e
     if (kind == MN_STORED || (kind == MN_CRASH && (event & 1) != 0))
         mw_on_disk(w, s, n);
     s->h.node[n] = r->node;
-    if (kind == MN_BOOT && s->h.sent_as[n] != 0 && mw_sum(w, s, n)->incarnation <= s->h.sent_as[n])
+    if (kind == MN_BOOT && s->h.sent_as[n] != 0 && (event & MN_OLD) == 0 &&
+        mw_sum(w, s, n)->incarnation <= s->h.sent_as[n])
         s->h.bad = MW_B_TWICE;
+    if (kind == MN_BOOT && (event & MN_OLD) != 0)
+        s->h.sent_as[n] = 0;
+    if (kind == MN_BOOT)
+        for (i = 0; i < MW_EPOCHS; i++)
+            s->h.before[i][n] = 0;
+    if (kind == MN_CONFIRM || kind == MN_BOOT) {
+        s->h.wanted[n] = kind == MN_CONFIRM ? mw_newest(s) + 1 : 0;
+        s->h.above[n] = kind == MN_CONFIRM ? mn_sum(w->space, before)->seq : 0;
+    }
+    if (r->confirmed > s->h.above[n])
+        mw_confirmed(w, s, n);
     for (i = 0; i < r->outs; i++)
         if (mw_arrives(w, mn_message(w->space, r->out[i])))
             mw_put(s, r->out[i]);
@@ -257,7 +339,7 @@ static int mw_ended(const struct mw_world *w, const struct mw_state *s, uint32_t
     const struct mw_grant *g = &s->h.grant[from][to];
     const struct mn_sum *d = mw_sum(w, s, to);
 
-    return g->incarnation == 0 || !d->alive || d->incarnation != g->incarnation ||
+    return w->o.clockless || g->incarnation == 0 || !d->alive || d->incarnation != g->incarnation ||
            g->seq <= s->h.over[to];
 }
 
@@ -266,7 +348,7 @@ static void mw_settle(struct mw_world *w, struct mw_state *s)
 {
     uint32_t i, k = 0;
 
-    for (i = 0; i < s->h.messages && s->h.bad == 0; i++) {
+    for (i = 0; i < s->h.messages && s->h.bad == 0 && !w->o.clockless; i++) {
         const struct mn_message *m = mn_message(w->space, s->msg[i]);
         const struct mn_sum *d = mw_sum(w, s, m->dst);
 
@@ -275,7 +357,7 @@ static void mw_settle(struct mw_world *w, struct mw_state *s)
             continue;
         s->msg[k++] = s->msg[i];
     }
-    if (s->h.bad == 0)
+    if (s->h.bad == 0 && !w->o.clockless)
         s->h.messages = (uint16_t)k;
 }
 
@@ -347,6 +429,18 @@ static void mw_may_time(const struct mw_world *w, const struct mw_state *s, uint
     }
     if (d->quiet && all)
         mw_may_node(w, l, n, MN_QUIET_END, 0);
+    for (p = 0, all = 1; p < w->nodes; p++)
+        all &= w->o.clockless || !mw_sum(w, s, p)->alive || d->config_epoch >= MW_EPOCHS ||
+               s->h.over[p] >= s->h.before[d->config_epoch][p];
+    if (d->config && all)
+        mw_may_node(w, l, n, MN_CONFIG_END, 0);
+    if (s->h.used[MW_CONFIRMS] < w->o.confirms && d->role == SNIC_MEMBER_ROLE_FULL && d->requested)
+        mw_may_node(w, l, n, MN_CONFIRM, 0);
+    if (s->h.used[MW_CHANGES] >= w->o.changes || d->role != SNIC_MEMBER_ROLE_FULL)
+        return;
+    for (p = 0; p < 3 * w->nodes; p++)
+        if ((w->o.change[p / w->nodes] >> p % w->nodes & 1) != 0 && p % w->nodes != n)
+            mw_may_node(w, l, n, MN_CHANGE, MN_CHANGE_OF(p / w->nodes + 1, p % w->nodes));
 }
 
 static void mw_may_boot(const struct mw_world *w, const struct mw_state *s, uint32_t n,
@@ -357,7 +451,9 @@ static void mw_may_boot(const struct mw_world *w, const struct mw_state *s, uint
     if (w->o.losers == 0 || (w->o.losers >> n & 1) == 0)
         mw_may_node(w, l, n, MN_BOOT, 0);
     if (s->h.used[MW_LOSSES] < w->o.losses && (w->o.losers == 0 || (w->o.losers >> n & 1) != 0))
-        mw_may_node(w, l, n, MN_BOOT, MN_LOST);
+        mw_may_node(w, l, n, MN_BOOT, MN_LOST | (w->o.misuse ? MN_FOUND : 0u));
+    if (s->h.used[MW_OLDS] < w->o.olds && mw_sum(w, s, n)->has_old)
+        mw_may_node(w, l, n, MN_BOOT, MN_OLD);
     if (s->h.used[MW_SUSPECTS] < w->o.suspects)
         mw_may_node(w, l, n, MN_BOOT, MN_SUSPECT);
 }
@@ -407,7 +503,8 @@ static void mw_use(struct mw_state *s, uint32_t event)
         [MN_PROPOSE] = MW_PROPOSALS + 1, [MN_RESEND] = MW_RESENDS + 1,
         [MN_SILENT] = MW_SILENCES + 1,   [MN_EXPIRE] = MW_EXPIRIES + 1,
         [MN_CRASH] = MW_CRASHES + 1,     [MN_BOOT] = MW_BOOTS + 1,
-        [MN_WAITED] = MW_WAITS + 1};
+        [MN_WAITED] = MW_WAITS + 1,      [MN_CHANGE] = MW_CHANGES + 1,
+        [MN_CONFIRM] = MW_CONFIRMS + 1};
     uint32_t kind = event >> 27;
 
     if (kind == MN_BEAT)
@@ -418,6 +515,8 @@ static void mw_use(struct mw_state *s, uint32_t event)
         s->h.used[MW_LOSSES]++;
     if (kind == MN_BOOT && (event & MN_SUSPECT) != 0)
         s->h.used[MW_SUSPECTS]++;
+    if (kind == MN_BOOT && (event & MN_OLD) != 0)
+        s->h.used[MW_OLDS]++;
 }
 
 static size_t mw_apply(void *ctx, const void *state, size_t len, uint64_t action, void *out)
@@ -459,7 +558,7 @@ static const char *mw_check_node(const struct mw_world *w, const struct mw_state
         return d->bad;
     if (d->epoch >= MW_EPOCHS || (d->epoch != 0 && s->h.chosen[d->epoch] != d->view + 1))
         return "S2: what a node takes for decided was not chosen";
-    if (!d->leased)
+    if (!d->leased || w->o.clockless)
         return NULL;
     if (d->role != SNIC_MEMBER_ROLE_FULL)
         return "S1: a lease without being FULL";
@@ -519,11 +618,25 @@ static void mw_print_message(const struct mn_message *x, char *text, size_t size
 static void mw_print(void *ctx, const void *state, size_t len, uint64_t action, char *text,
                      size_t size)
 {
-    static const char *const kinds[] = {
-        "?",          "gets",           "has stored", "sends heartbeats",
-        "proposes",   "sends again",    "hears not",  "loses all leases requested",
-        "ends grant", "ends its quiet", "has waited", "has caught up",
-        "crashes",    "boots"};
+    static const char *const kinds[] = {"?",
+                                        "gets",
+                                        "has stored",
+                                        "sends heartbeats",
+                                        "proposes",
+                                        "sends again",
+                                        "hears not",
+                                        "loses all leases requested",
+                                        "ends grant",
+                                        "ends its quiet",
+                                        "has waited",
+                                        "has caught up",
+                                        "crashes",
+                                        "boots",
+                                        "winds",
+                                        "clock",
+                                        "is asked for a change",
+                                        "ends its quiet of the configuration",
+                                        "wants a confirmation"};
     struct mw_world *w = ctx;
     uint32_t event = (uint32_t)action, kind = event >> 27, arg = event & ((1u << 27) - 1);
     char what[MC_TEXT];
@@ -551,6 +664,7 @@ struct mw_world *mw_new(const struct mw_opts *o)
         abort();
     w->o = *o;
     w->nodes = o->nodes != 0 ? o->nodes : MN_NODES;
+    w->founders = o->founders != 0 ? o->founders : (1u << w->nodes) - 1;
     mw_begin_state(w);
     w->model.name = "member";
     w->model.ctx = w;

@@ -18,6 +18,9 @@
  * S3  a file never goes back (P1)
  * S4  each chosen view follows from the one before (P3, P4); in a restart good logs only
  * S5  no two processes of a node speak under one incarnation
+ * S6  a confirmation comes only to one who was FULL in all views chosen when it was wanted
+ * S7  a configuration changes in a view whose config_epoch is its own, by one node, and only a FULL
+ *     node or a witness gets a vote, for a file later than those that had it (P5)
  * snic_member_check(), assertions.
  */
 #ifndef SNIC_MC_MEMBER_WORLD_H
@@ -31,7 +34,12 @@ enum mw_begin {
     MW_LEARNER, /* epoch 3: it is a learner */
     MW_BOOTED,  /* epoch 1; the middle node forgot the grant that the last one's lease rests on */
     MW_FREE,    /* epoch 1; no lease and no grant */
-    MW_STOPPED  /* epoch 2, likewise: the last node was voted out, the others have crashed */
+    MW_STOPPED, /* epoch 2, likewise: the last node was voted out, the others have crashed */
+    MW_NEW,     /* before the first view: all have been heard */
+    MW_VACANT,  /* epoch 2, no lease and no grant: the last node was added or replaced, and runs */
+    MW_ADDED,   /* epoch 3, likewise: it is a learner */
+    MW_RENEWED  /* epoch 4: the middle node was replaced, and the first one's lease rests on a grant
+                   of the one before */
 };
 
 /* A pair of nodes in such bits. */
@@ -50,12 +58,21 @@ struct mw_opts {
     uint32_t losses;   /* of files */
     uint32_t suspects; /* boots with a log that is not good */
     uint32_t doubles;
-    uint32_t waits; /* for a restart */
-    uint32_t bug;   /* see mn_bug */
-    uint32_t blind; /* without snic_member_check() */
-    uint32_t nodes; /* 0: MN_NODES */
+    uint32_t waits;    /* for a restart */
+    uint32_t bug;      /* see mn_bug */
+    uint32_t blind;    /* without snic_member_check() */
+    uint32_t founders; /* 0: all; bits: the others are added */
+    uint32_t witness;
+    uint32_t changes;
+    uint32_t change[3];   /* which: nodes by enum snic_member_change - 1 */
+    uint32_t add_witness; /* what is added is one */
+    uint32_t misuse;      /* who lost its file is started with FIRST */
+    uint32_t olds;        /* boots with a file that was lost */
+    uint32_t confirms;
+    uint32_t clockless; /* clocks mean nothing: grants end at any time; all but S1 holds */
+    uint32_t nodes;     /* 0: MN_NODES */
     /* Where the rest is too much: only what these bits select happens; 0: all. */
-    uint32_t who[MN_BOOT + 1]; /* by event: nodes; MN_SILENT: pairs, who hears not whom */
+    uint32_t who[MN_CONFIRM + 1]; /* by event: nodes; MN_SILENT: pairs, who hears not whom */
     uint32_t losers; /* of boots: nodes, which lose their files, and no one else; 0: any may */
     uint32_t links;  /* messages arrive: pairs, from whom to whom */
     uint32_t types;  /* and of these types */

@@ -26,7 +26,10 @@ enum mw_budget {
     MW_BEATS,
     MW_SUSPECTS,
     MW_LATES,
-    MW_BUDGETS = 12
+    MW_CHANGES,
+    MW_OLDS,
+    MW_CONFIRMS,
+    MW_BUDGETS = 16
 };
 
 /* A vote that is on disk. */
@@ -47,12 +50,15 @@ struct mw_head {
     struct mw_vote vote[MW_VOTES]; /* sorted; of the newest epoch with a choice, and later */
     struct mw_grant grant[MN_NODES][MN_NODES]; /* [who gave][to whom] */
     uint32_t node[MN_NODES];
-    uint32_t chosen[MW_EPOCHS]; /* view + 1 */
-    uint32_t over[MN_NODES];    /* leases requested up to this heartbeat have ended */
-    uint32_t caught[MN_NODES];  /* incarnation that caught up */
-    uint32_t sent_as[MN_NODES]; /* the last it sent messages under */
-    uint32_t since[MN_NODES];   /* the first of its file and log */
-    uint32_t suspect[MN_NODES]; /* the last whose log was not good */
+    uint32_t chosen[MW_EPOCHS];           /* view + 1 */
+    uint32_t over[MN_NODES];              /* leases requested up to this heartbeat have ended */
+    uint32_t caught[MN_NODES];            /* incarnation that caught up */
+    uint32_t sent_as[MN_NODES];           /* the last it sent messages under */
+    uint32_t since[MN_NODES];             /* the first of its file and log */
+    uint32_t suspect[MN_NODES];           /* the last whose log was not good */
+    uint32_t before[MW_EPOCHS][MN_NODES]; /* its last request when that configuration was chosen */
+    uint32_t wanted[MN_NODES]; /* newest epoch chosen when it wanted a confirmation, + 1 */
+    uint32_t above[MN_NODES];  /* by a later request than this */
     uint8_t used[MW_BUDGETS];
     uint8_t bad;     /* what happened on the way, index of mw_bads */
     uint8_t culprit; /* MW_B_TEXT: who, and by which event */
@@ -73,6 +79,7 @@ struct mw_world {
     struct mc_model model;
     struct mw_state first;
     uint32_t nodes;
+    uint32_t founders;
     uint32_t begun; /* messages may be lost now */
 };
 
@@ -87,6 +94,9 @@ enum {
     MW_B_LEARNER,
     MW_B_BACK,
     MW_B_TWICE,
+    MW_B_CONFIRM,
+    MW_B_CONFIG,
+    MW_B_VOTER,
     MW_B_EVENT,
     MW_B_ROOM,
     MW_B_TEXT

@@ -30,7 +30,7 @@ static void test_member_options_out_of_range_refused(void **state)
     bad[8].lease_max_ns = 399 * (uint64_t)MS;
     bad[9].detect_ns = 99 * (uint64_t)MS;
     bad[10].margin_ns = SNIC_MEMBER_NS_MAX + 1;
-    bad[11].min_full = 4;
+    bad[11].min_full = 17;
     struct snic_member *m = NULL;
     struct one t;
     static const char *const name[12] = {"opts_size",    "flags",     "node",      "node",
@@ -54,7 +54,7 @@ static void test_member_memory_short_or_crooked_refused(void **state)
     size_t size = snic_member_memsize(&o);
     struct snic_member *m = NULL;
     (void)state;
-    assert_true(size > 0 && size <= 4096);
+    assert_true(size > 0 && size <= 8192);
     unsigned char *mem = support_guard_alloc(size, SNIC_MEMBER_ALIGN);
     assert_int_equal(snic_member_init(&m, mem, size - 1, &o), SNIC_ENOSPC);
     assert_int_equal(snic_member_init(&m, mem + 8, size, &o), SNIC_EINVAL);
@@ -110,7 +110,7 @@ static void test_member_record_broken_refused(void **state)
     struct snic_member_event ev = {.type = SNIC_MEMBER_BOOT, .record = &r};
     (void)state;
     good.decided = one_view(9, 7, 0);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 14; i++) {
         r = good;
         if (i == 0)
             r.incarnation = 0;
@@ -131,10 +131,21 @@ static void test_member_record_broken_refused(void **state)
         if (i == 8)
             r.decided.epoch = 0;
         if (i == 9)
-            r.decided.incarnation[7] = 1;
+            r.decided.vacant = 8; /* not configured */
+        if (i == 10)
+            r.decided.vacant = 4; /* and FULL */
+        if (i == 11)
+            r.decided.config_epoch = 10; /* later than the view */
+        if (i == 12)
+            r.decided.voter[1] = 0;
+        if (i == 13)
+            r.decided.witness = 6; /* two */
         one_init(&t);
         assert_int_equal(one_step(&t, &ev), SNIC_ECORRUPT);
     }
+    r = good;
+    r.cluster = 77;
+    assert_int_equal(one_step(&t, &ev), SNIC_EXDEV);
     r = good;
     r.incarnation = UINT32_MAX;
     assert_int_equal(one_step(&t, &ev), SNIC_EOVERFLOW);
@@ -368,7 +379,7 @@ static void test_member_without_file_never_votes(void **state)
     (void)state;
     one_init(&t);
     assert_int_equal(one_step(&t, &boot), 0);
-    assert_true((one_action(&t, SNIC_MEMBER_STORE)->record.flags & SNIC_MEMBER_REC_MUTE) != 0);
+    assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.flags, 0);
     one_store(&t);
     p.ballot = one_ballot(1, 1);
     assert_int_equal(one_message(&t, &p), 0);
@@ -390,7 +401,9 @@ static void test_member_without_file_never_votes(void **state)
     struct snic_member_msg m = one_from(1, SNIC_MEMBER_DECIDED, 9);
     m.view = one_view(9, 7, 0);
     assert_int_equal(one_message(&t, &m), 0);
-    assert_true((one_action(&t, SNIC_MEMBER_STORE)->record.flags & SNIC_MEMBER_REC_MUTE) != 0);
+    assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.flags, 0);
+    snic_member_get_status(t.m, &st);
+    assert_int_equal(st.vote, 0);
 }
 
 /* ---- Hostile messages ---- */
@@ -408,21 +421,24 @@ static void test_member_messages_without_sense_counted(void **state)
         if (i == 0)
             m.src = 0;
         if (i == 1)
-            m.src = 3;
+            m.src = 16;
         if (i == 2)
             m.src = 200;
         if (i == 3)
-            m.configured = 15;
+            m.flags = 0x40;
         if (i == 4)
-            m.witness = 4;
+            m.lease_ns = SNIC_MEMBER_NS_MAX + 1;
         if (i == 5)
             m.type = 0;
         if (i == 6)
             m.type = SNIC_MEMBER_MSG_TYPES;
         if (i == 7)
             m.seq = 0;
-        if (i == 8)
-            m.hears = 8;
+        if (i == 8) {
+            m.type = SNIC_MEMBER_DECIDED;
+            m.view = one_view(10, 7, 0);
+            m.view.configured = 3; /* a member is not */
+        }
         if (i == 9)
             m.epoch = SNIC_MEMBER_EPOCH_MAX + 1;
         if (i == 10) {
@@ -441,6 +457,12 @@ static void test_member_messages_without_sense_counted(void **state)
         snic_member_get_status(t.m, &st);
         assert_int_equal(st.refused, i + 1);
     }
+    good.cluster = 77;
+    assert_int_equal(one_message(&t, &good), SNIC_EXDEV);
+    snic_member_get_status(t.m, &st);
+    assert_int_equal(st.foreign, 1);
+    assert_int_equal(st.refused, 13);
+    good.cluster = 0;
     assert_int_equal(one_message(&t, &good), 0);
 }
 

@@ -29,11 +29,13 @@ static void until(uint64_t ms)
 
 static uint64_t another; /* seed; 0: the run's */
 
+static uint64_t slow_ns;  /* 0: a slow log evicts no node */
 static uint32_t min_full; /* min_full; 0: the default */
 
 static void start(uint32_t nodes, uint32_t witness)
 {
-    struct sim_opts o = {.nodes = nodes, .witness = witness, .min_full = min_full, .calm = 1};
+    struct sim_opts o = {
+        .nodes = nodes, .witness = witness, .min_full = min_full, .slow_ns = slow_ns, .calm = 1};
     o.seed = another != 0 ? another : support_seed();
     o.trace = getenv("SIM_TRACE") != NULL;
     sim_start(&sim, &o);
@@ -159,11 +161,76 @@ static void test_member_cluster_broken_link_costs_one_node_once(void **state)
     assert_true(sim_is_well(&sim));
 }
 
-/* H24: one slow node stalls every write of all, so it goes. */
-static void test_member_cluster_slow_node_evicted(void **state)
+/* A node whose log is slow and that is evicted for it: by option only. */
+static void start_strict(uint32_t nodes, uint32_t witness, uint32_t floor)
+{
+    min_full = floor;
+    slow_ns = 100 * SIM_MS;
+    start(nodes, witness);
+    min_full = 0;
+    slow_ns = 0;
+}
+
+/* M4: a slow disk stalls writes, and evicts no node, however long it takes. */
+static void test_member_cluster_slow_log_evicts_none(void **state)
 {
     (void)state;
     start(3, 0);
+    uint32_t epoch = sim.newest;
+    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 4);
+    sim_report(&sim, 1, SNIC_MEMBER_SLOW, 4);
+    until(6000);
+    assert_int_equal(sim.newest, epoch);
+    assert_true(serves(0) && serves(1) && serves(2));
+}
+
+/* Heartbeats of node 2 carry that a flush of its log has run for so long. */
+static void flushes(uint32_t i, uint64_t ms)
+{
+    struct snic_member_event ev = {.type = SNIC_MEMBER_REPORT, .kind = SNIC_MEMBER_FLUSH};
+    ev.ns = ms * SIM_MS;
+    sim_step(&sim, i, &ev);
+}
+
+/*
+ * M4: a node whose data path does not answer is evicted although its heartbeats arrive; not while
+ * they carry that a flush runs: 400 ms, 1 s, 5 s.
+ */
+static void test_member_cluster_silent_data_path_evicted(void **state)
+{
+    static const uint64_t stalls[] = {400, 5000, 1000};
+    (void)state;
+    for (uint32_t k = another != 0 ? 2 : 0; k < 3; k++) {
+        start(3, 0);
+        uint32_t epoch = sim.newest;
+        flushes(2, 60);
+        until(60);
+        sim_report(&sim, 0, SNIC_MEMBER_SILENT, 4);
+        sim_report(&sim, 1, SNIC_MEMBER_SILENT, 4);
+        for (uint64_t ms = 0; ms < stalls[k]; ms += 40) {
+            flushes(2, 60 + ms);
+            until(40);
+        }
+        assert_int_equal(sim.newest, epoch);
+        flushes(2, 0); /* it ended, the records are acknowledged */
+        sim_report(&sim, 0, SNIC_MEMBER_SILENT, 0);
+        sim_report(&sim, 1, SNIC_MEMBER_SILENT, 0);
+        until(2000);
+        assert_int_equal(sim.newest, epoch);
+    }
+    sim_report(&sim, 0, SNIC_MEMBER_SILENT, 4);
+    assert_int_equal(status(0).silent, 0);
+    until(900);
+    assert_int_equal(sim.nodes[0].view.full, 7);
+    until(500);
+    assert_int_equal(sim.nodes[0].view.full, 3);
+}
+
+/* H24: one slow node stalls every write of all, so it goes, if the option has it so. */
+static void test_member_cluster_slow_node_evicted(void **state)
+{
+    (void)state;
+    start_strict(3, 0, 0);
     sim_report(&sim, 0, SNIC_MEMBER_SLOW, 4);
     until(50);
     sim_report(&sim, 0, SNIC_MEMBER_SLOW, 0); /* only for a moment */
@@ -178,20 +245,20 @@ static void test_member_cluster_slow_node_evicted(void **state)
 }
 
 /*
- * Node 0 reports both others as slow (mask 6: nodes 1 and 2), as one does whose own messages do not
- * arrive: no node is left out. Then it reports node 2 alone (mask 4), and node 2 is left out.
+ * Node 0 reports both others as silent (mask 6: nodes 1 and 2), as one does whose own messages do
+ * not arrive: no node is left out. Then it reports node 2 alone (mask 4), and node 2 is left out.
  */
 static void test_member_cluster_most_called_slow_none_goes(void **state)
 {
     (void)state;
     start(3, 0);
     uint32_t epoch = sim.newest;
-    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 6);
+    sim_report(&sim, 0, SNIC_MEMBER_SILENT, 6);
     until(3000);
     assert_int_equal(sim.nodes[0].view.full, 7);
     assert_int_equal(sim.newest, epoch);
     assert_true(serves(0) && serves(1) && serves(2));
-    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 4); /* the one is slow indeed */
+    sim_report(&sim, 0, SNIC_MEMBER_SILENT, 4); /* the one is silent indeed */
     until(400);
     assert_int_equal(sim.nodes[0].view.full, 3);
 }
@@ -200,14 +267,12 @@ static void test_member_cluster_most_called_slow_none_goes(void **state)
 static void test_member_cluster_of_two_slow_one_goes(void **state)
 {
     (void)state;
-    start(3, 1); /* node 2 */
+    start_strict(3, 1, 0); /* node 2 */
     uint32_t epoch = sim.newest;
     sim_report(&sim, 1, SNIC_MEMBER_SLOW, 1);
     until(2000);
     assert_int_equal(sim.newest, epoch); /* not below min_full */
-    min_full = 1;
-    start(3, 1);
-    min_full = 0;
+    start_strict(3, 1, 1);
     sim_report(&sim, 1, SNIC_MEMBER_SLOW, 1);
     until(400);
     assert_int_equal(sim.nodes[1].view.full, 2);
@@ -218,13 +283,11 @@ static void test_member_cluster_of_two_slow_one_goes(void **state)
 static void test_member_cluster_of_four_two_slow_go(void **state)
 {
     (void)state;
-    start(4, 0);
+    start_strict(4, 0, 0);
     sim_report(&sim, 0, SNIC_MEMBER_SLOW, 12);
     until(2000);
     assert_int_equal(sim.nodes[0].view.full, 15);
-    min_full = 2;
-    start(4, 0);
-    min_full = 0;
+    start_strict(4, 0, 2);
     uint32_t epoch = sim.newest;
     sim_report(&sim, 0, SNIC_MEMBER_SLOW, 14);
     until(2000);
@@ -457,6 +520,8 @@ static const struct CMUnitTest things[] = {
     cmocka_unit_test(test_member_cluster_fast_reboot_is_seen),
     cmocka_unit_test(test_member_cluster_cut_off_node_stops),
     cmocka_unit_test(test_member_cluster_broken_link_costs_one_node_once),
+    cmocka_unit_test(test_member_cluster_slow_log_evicts_none),
+    cmocka_unit_test(test_member_cluster_silent_data_path_evicted),
     cmocka_unit_test(test_member_cluster_slow_node_evicted),
     cmocka_unit_test(test_member_cluster_most_called_slow_none_goes),
     cmocka_unit_test(test_member_cluster_of_two_slow_one_goes),

@@ -36,6 +36,7 @@ static void test_member_edges_times_out_of_range_refused(void **state)
     BAD(heartbeat_ns);
     BAD(detect_ns);
     BAD(slow_ns);
+    BAD(silent_ns);
     BAD(retry_ns);
     BAD(backoff_ns);
     BAD(restart_wait_ns);
@@ -59,7 +60,7 @@ static void test_member_edges_views_without_sense_refused(void **state)
         v.full = i == 2 ? 3 : i == 3 ? 0 : v.full;
         v.donor = i == 4 ? 16 : v.donor;
         v.incarnation[1] = i == 5 ? 0 : 5;
-        v.incarnation[9] = i == 6 ? 1 : 0;
+        v.voter[1] = i == 6 ? 0 : v.voter[1];
         v.epoch = i == 7 ? 0 : v.epoch;
         struct snic_member_msg m = one_from(1, SNIC_MEMBER_DECIDED, 10);
         m.view = v;
@@ -346,7 +347,7 @@ static void test_member_edges_check_broken_detected(void **state)
     BREAK(m->phase = MEMBER_ACCEPTING + 1);
     BREAK((m->phase = MEMBER_PREPARING, m->ballot = ballot + 1));
     BREAK((m->phase = MEMBER_PREPARING, m->ballot = ballot + 16));
-    BREAK((m->phase = MEMBER_PREPARING, m->ballot = ballot, m->rec.flags = SNIC_MEMBER_REC_MUTE));
+    BREAK((m->phase = MEMBER_PREPARING, m->ballot = ballot, m->rec.decided.voter[0] = 9));
     BREAK((m->phase = MEMBER_PREPARING, m->ballot = ballot, m->stored = 0));
     BREAK((m->phase = MEMBER_ACCEPTING, m->ballot = ballot));
     BREAK((m->phase = MEMBER_ACCEPTING, m->ballot = ballot, m->value = one_view(11, 7, 0)));

@@ -64,8 +64,12 @@ struct snic_member_view one_view(uint32_t epoch, uint16_t full, uint16_t learner
 {
     struct snic_member_view v = {.epoch = epoch, .full = full, .learners = learners};
     v.donor = (uint32_t)__builtin_ctz(full);
-    for (uint32_t n = 0; n < 3; n++)
+    v.configured = 7;
+    v.config_epoch = 1;
+    for (uint32_t n = 0; n < 3; n++) {
         v.incarnation[n] = 5;
+        v.voter[n] = 1;
+    }
     return v;
 }
 
@@ -73,6 +77,7 @@ struct snic_member_msg one_from(uint32_t src, uint32_t type, uint32_t epoch)
 {
     struct snic_member_msg m = {.type = (uint8_t)type, .src = (uint8_t)src, .epoch = epoch};
     m.configured = 7;
+    m.since = 1;
     m.src_incarnation = 5;
     return m;
 }

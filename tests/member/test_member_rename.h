@@ -38,5 +38,17 @@
 #define member_next_view teeth_next_view
 #define member_restart_missing teeth_restart_missing
 #define member_consider teeth_consider
+#define member_slow teeth_slow
+#define member_since_of teeth_since_of
+#define member_silent teeth_silent
+#define member_peers teeth_peers
+#define member_on_change teeth_on_change
+#define member_incarnation_of teeth_incarnation_of
+#define member_confirm_go_on teeth_confirm_go_on
+#define member_confirm teeth_confirm
+#define member_change_name teeth_change_name
+#define member_change_learned teeth_change_learned
+#define member_change_found teeth_change_found
+#define member_change_apply teeth_change_apply
 
 #endif /* SNIC_TEST_MEMBER_RENAME_H */

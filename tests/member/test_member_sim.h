@@ -38,6 +38,7 @@ struct sim_opts {
     uint32_t nodes;  /* 0: by the seed */
     uint32_t witness;
     uint32_t min_full;
+    uint64_t slow_ns;
     int trace;
     int blind; /* without snic_member_check */
     int calm;  /* default options, no faults but those that a test makes */

@@ -72,7 +72,8 @@ void sim_chaos(struct sim *s)
         s->nodes[i].paused_until = s->now + sim_below(s, 3 * s->opts.lease_ns);
         break;
     case 8:
-        sim_report(s, i, SNIC_MEMBER_SLOW, (uint32_t)sim_below(s, 1u << s->count));
+        sim_report(s, i, sim_chance(s, 500) ? SNIC_MEMBER_SLOW : SNIC_MEMBER_SILENT,
+                   (uint32_t)sim_below(s, 1u << s->count));
         break;
     default:
         sim_report(s, i, SNIC_MEMBER_NEED_EPOCH, 0);
@@ -165,6 +166,8 @@ void sim_swarm(struct sim *s)
     o->min_full = s->o.seed % 3 == 0; /* 1, or the default */
     o->margin_ns = sim_chance(s, 500) ? 1 : 10 * SIM_MS;
     o->restart_wait_ns = 1000 * SIM_MS;
+    o->slow_ns = s->o.seed % 2 * 100 * SIM_MS;
+    o->silent_ns = 100 * SIM_MS;
     o->lease_ns = (200 + sim_below(s, 300)) * SIM_MS;
     s->loss = sim_chance(s, 500) ? 0 : (uint32_t)sim_below(s, 300);
     s->dup = sim_chance(s, 500) ? 0 : (uint32_t)sim_below(s, 100);
@@ -178,7 +181,7 @@ void sim_swarm(struct sim *s)
         o->retry_ns = 5 * SIM_MS;
         o->backoff_ns = SIM_MS;
         o->lease_ns = 40 * SIM_MS;
-        o->slow_ns = o->rejoin_ns = 20 * SIM_MS;
+        o->slow_ns = o->silent_ns = o->rejoin_ns = 20 * SIM_MS;
         s->chaos_mean = 20 * SIM_MS;
     }
     s->end_faults = 6000 * (uint64_t)SIM_MS;

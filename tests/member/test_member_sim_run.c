@@ -121,6 +121,7 @@ void sim_start(struct sim *s, const struct sim_opts *o)
     s->opts.configured = s->all;
     s->opts.witness = s->witness;
     s->opts.min_full = s->o.min_full;
+    s->opts.slow_ns = s->o.slow_ns;
     s->loss = s->dup = 0;
     s->tight = 0;
     s->delay_max = SIM_MS;

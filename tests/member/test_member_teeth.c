@@ -12,6 +12,7 @@ static unsigned teeth_bug;
 #define SNIC_MEMBER__BUG(n) (teeth_bug == (n))
 
 #include "member/check.c"
+#include "member/config.c"
 #include "member/lease.c"
 #include "member/policy.c"
 #include "member/proposer.c"

@@ -39,7 +39,6 @@ static void test_replica_edges_options_checked(void **state)
     BAD(value_max, SNIC_REPLICA_VALUE_MAX + 1);
     BAD(values_bytes, (UINT64_C(1) << 36) + 1);
     BAD(values_bytes, 3999);
-    BAD(appends_max, (1u << 24) + 1);
     BAD(appends_max, 1u << 25);
     BAD(appends_max, 4097);
     BAD(appends_max, 256); /* with 256 writes at a time */
@@ -49,7 +48,9 @@ static void test_replica_edges_options_checked(void **state)
     BAD(scopes_max, (1u << 16) + 1);
     BAD(retransmit_ns, (UINT64_C(1) << 50) + 1);
     BAD(replay_ns, (UINT64_C(1) << 50) + 1);
-    BAD(min_full, 4);
+    BAD(min_full, 17);
+    BAD(pad, 1);
+    BAD(nodes_max, 17);
     BAD(background_ns, (UINT64_C(1) << 40) + 1);
     BAD(keys_max, 0);
     BAD(node, 1); /* none of the configured ones */

@@ -103,6 +103,7 @@ static void test_replica_foreign_packets_without_sense_refused(void **state)
     memset(&mm, 0, sizeof(mm));
     mm.type = SNIC_MEMBER_ACCEPT;
     mm.src = 1;
+    mm.cluster = fix.o.cluster;
     replica_put_member(body, &mm);
     uint32_t size = wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 1);
     uint64_t refused = info().member.refused;
@@ -230,36 +231,39 @@ static void meta(const unsigned char *bytes, uint32_t length)
     log_close(w);
 }
 
-/* Damaged, of a later version, of another cluster: it ran, and votes never again (A9). */
-static void test_replica_foreign_membership_no_vote(void **state)
+static struct snic_member_record record_example(void)
 {
     struct snic_member_record rec;
+    memset(&rec, 0, sizeof(rec));
+    rec.cluster = fix.o.cluster;
+    rec.incarnation = 5;
+    rec.since = 5;
+    rec.decided.epoch = 3;
+    rec.decided.full = 1;
+    rec.decided.configured = 1;
+    rec.decided.config_epoch = 1;
+    rec.decided.voter[0] = 5;
+    rec.decided.incarnation[0] = 5;
+    return rec;
+}
+
+/* Damaged, or of views that are not this node's: it ran, and has no vote (member.h, P5). */
+static void test_replica_foreign_membership_no_vote(void **state)
+{
     unsigned char bytes[SNIC_REPLICA__RECORD + 1];
     (void)state;
-    for (uint32_t i = 0; i < 5; i++) {
-        uint32_t length = SNIC_REPLICA__RECORD;
+    for (uint32_t i = 0; i < 4; i++) {
         doors(1);
-        memset(&rec, 0, sizeof(rec));
-        rec.incarnation = 5;
-        rec.since = 5;
-        rec.decided.epoch = 3;
-        rec.decided.full = 1;
-        rec.decided.incarnation[0] = 5;
-        rec.promised = 0;
-        if (i == 4)
-            rec.decided.full = 2; /* unknown to this node */
-        replica_put_record(bytes, &rec);
+        struct snic_member_record rec = record_example();
+        if (i == 3) { /* the file before this one voted */
+            rec.decided.voter[0] = 4;
+        }
+        uint32_t length = replica_put_record(bytes, &rec);
         if (i == 1)
             bytes[40] ^= 1;
         if (i == 2)
-            bytes[4]++;
-        if (i == 3)
             bytes[8]++;
-        snic_put_le32(bytes, i == 1 ? snic_get_le32(bytes)
-                                    : snic_crc32c(0, bytes + 4, SNIC_REPLICA__RECORD - 4));
-        if (i == 0)
-            length = 9;
-        meta(bytes, length);
+        meta(bytes, i == 0 ? 9 : length);
         fix.o.incarnation = 2000;
         start();
         run(3000 * (uint64_t)MS);
@@ -267,6 +271,29 @@ static void test_replica_foreign_membership_no_vote(void **state)
         assert_int_equal(info().failure, 0);
         assert_int_equal(info().serves, 0);
         assert_int_equal(info().member.vote, 0);
+        stop();
+        finish();
+    }
+}
+
+/* Of another version of this library, or another cluster's: this node does not begin. */
+static void test_replica_foreign_membership_refused(void **state)
+{
+    unsigned char bytes[SNIC_REPLICA__RECORD];
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        doors(1);
+        struct snic_member_record rec = record_example();
+        rec.cluster += i;
+        uint32_t length = replica_put_record(bytes, &rec);
+        if (i == 0)
+            bytes[4] = 1; /* the version before */
+        snic_put_le32(bytes, snic_crc32c(0, bytes + 4, length - 4));
+        meta(bytes, length);
+        start();
+        run(3000 * (uint64_t)MS);
+        assert_int_equal(info().state, SNIC_REPLICA_STOPPED);
+        assert_int_equal(info().failure, i == 0 ? SNIC_EVERSION : SNIC_EXDEV);
         stop();
         finish();
     }
@@ -371,6 +398,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_foreign_packets_without_sense_refused),
         cmocka_unit_test(test_replica_foreign_peer_named_by_what_is_wrong),
         cmocka_unit_test(test_replica_foreign_membership_no_vote),
+        cmocka_unit_test(test_replica_foreign_membership_refused),
         cmocka_unit_test(test_replica_foreign_unknown_logs_reported),
         cmocka_unit_test(test_replica_foreign_packets_by_address),
     };

@@ -200,6 +200,41 @@ static void slow_log(struct cluster *c, uint32_t node, uint64_t ns)
 }
 
 /*
+ * M4: the log's disk takes 400 ms, 1 s, 5 s for a write, the membership's file too. Writes wait for
+ * it, and no node is evicted: heartbeats do not wait behind the log. With slow_ns one is.
+ */
+static void test_replica_log_stalls_evict_none(void **state)
+{
+    static const uint64_t stalls[] = {400, 1000, 5000, 5000};
+    struct cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_SYNCH, .checks = 16};
+    struct snic_replica_stats info;
+    (void)state;
+    for (uint32_t k = 0; k < 4; k++) {
+        o.slow_ns = k == 3 ? 300 * CLUSTER_MS : 0;
+        struct cluster *c = cluster_new(&o);
+        for (uint32_t i = 0; i < 3; i++)
+            cluster_up(c, i, 1);
+        must(c, cluster_settle(c, 10 * SECOND));
+        must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, 1, NULL) == 0);
+        snic_replica_get_stats(c->node[0].r, &info);
+        uint32_t epoch = info.member.view.epoch;
+        struct snic_fault f = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE, .after = 1};
+        f.delay_ns = stalls[k] * CLUSTER_MS;
+        f.length = (uint64_t)c->o.segment_bytes * c->o.segments;
+        assert_int_equal(snic_disk_fault(c->node[2].disk, &f), 0);
+        struct cluster_op *w = cluster_submit(c, 0, SNIC_REPLICA_PUT, 1, NULL, NULL);
+        cluster_run(c, stalls[k] * CLUSTER_MS + SECOND / 2);
+        snic_disk_faults_clear(c->node[2].disk);
+        cluster_run(c, 2 * SECOND);
+        must(c, w != NULL && !w->open && w->result == 0);
+        snic_replica_get_stats(c->node[0].r, &info);
+        assert_int_equal(info.member.view.epoch == epoch, k < 3);
+        must(c, cluster_settle(c, 20 * SECOND));
+        end(c);
+    }
+}
+
+/*
  * N3: a node is requested to flush its log, which takes so long that it is voted out and comes back
  * as a learner, with another engine. That one does not hear of it: it never requested it.
  */
@@ -209,6 +244,7 @@ static void test_replica_log_answers_of_an_earlier_run(void **state)
     struct snic_replica_stats info;
     struct cluster_op *w, *g;
     (void)state;
+    o.slow_ns = 100 * CLUSTER_MS;
     struct cluster *c = cluster_new(&o);
     for (uint32_t i = 0; i < 3; i++)
         cluster_up(c, i, 1);
@@ -237,6 +273,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_log_compaction_keeps_before_what_waits),
         cmocka_unit_test(test_replica_log_newer_ones_wait_older_ones_go),
         cmocka_unit_test(test_replica_log_answers_of_an_earlier_run),
+        cmocka_unit_test(test_replica_log_stalls_evict_none),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

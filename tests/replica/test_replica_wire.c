@@ -51,8 +51,18 @@ static struct snic_member_msg member_example(void)
     m.view.learners = 0x0c0d;
     m.view.donor = 1;
     m.view.restart = 1;
-    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++)
+    m.cluster = UINT64_C(0x1122334455667788);
+    m.flush_ns = 10;
+    m.since = 11;
+    m.view.configured = 0x0e0f;
+    m.view.witness = 0x1000;
+    m.view.vacant = 0x0800;
+    m.view.config_epoch = 4;
+    for (uint32_t n = 1; n < 4; n++) {
         m.view.incarnation[n] = 100 + n;
+        m.view.voter[n] = 200 + n;
+        memset(m.view.addr[n], (int)n, 5 * n);
+    }
     return m;
 }
 
@@ -76,9 +86,9 @@ static size_t packet_example(unsigned char *p)
     replica_put_frame(at, REPLICA_TIMES, 0, SNIC_REPLICA__TIMES);
     replica_put_times(at + 4, &t);
     at += 4 + SNIC_REPLICA__TIMES;
-    replica_put_frame(at, REPLICA_MEMBER, 0, SNIC_REPLICA__MEMBER);
-    replica_put_member(at + 4, &m);
-    at += 4 + SNIC_REPLICA__MEMBER;
+    uint32_t bytes = replica_put_member(at + 4, &m);
+    replica_put_frame(at, REPLICA_MEMBER, 0, bytes);
+    at += 4 + bytes;
     replica_put_packet(p, &h);
     replica_put_packet_crc(p, (uint32_t)(at - p));
     return (size_t)(at - p);
@@ -138,7 +148,7 @@ static void test_replica_wire_packet_round_trip(void **state)
 {
     unsigned char p[512];
     struct replica_part part;
-    struct replica_packet h, want = packet_header();
+    struct replica_packet h = {.pad = 0}, want = packet_header();
     struct replica_times t;
     struct snic_member_msg m, want_m = member_example();
     size_t at = SNIC_REPLICA__PACKET;
@@ -238,21 +248,40 @@ static void test_replica_wire_record_round_trip(void **state)
     r.flags = 1;
     r.incarnation = 5;
     r.since = 2;
+    r.cluster = m.cluster;
     r.promised = UINT64_C(0x0102030405060708);
     r.accepted = 7;
     r.decided = m.view;
     r.proposal = m.view;
     r.proposal.epoch++;
-    replica_put_record(p, &r);
-    assert_int_equal(replica_get_record(p, sizeof(p), &out), 0);
+    uint32_t size = replica_put_record(p, &r);
+    assert_int_equal(replica_get_record(p, size, &out), 0);
     assert_memory_equal(&r, &out, sizeof(r));
-    golden_bytes("replica", "record", p, sizeof(p));
-    for (size_t i = 0; i < sizeof(p); i++) {
+    golden_bytes("replica", "record", p, size);
+    for (size_t i = 0; i < size; i++) {
         p[i] ^= 1;
-        assert_int_equal(replica_get_record(p, sizeof(p), &out), SNIC_ECORRUPT);
+        assert_true(replica_get_record(p, size, &out) != 0);
         p[i] ^= 1;
     }
-    assert_int_equal(replica_get_record(p, sizeof(p) - 1, &out), SNIC_EPROTO);
+    assert_int_equal(replica_get_record(p, size - 1, &out), SNIC_EPROTO);
+    /* The largest, and one with a node of which all is zero. */
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        r.decided.voter[n] = r.proposal.voter[n] = n + 1;
+        memset(r.decided.addr[n], 1, SNIC_MEMBER_ADDR_MAX);
+    }
+    memcpy(r.proposal.addr, r.decided.addr, sizeof(r.decided.addr));
+    assert_int_equal(replica_put_record(p, &r), sizeof(p));
+    assert_int_equal(replica_get_record(p, sizeof(p), &out), 0);
+    assert_memory_equal(&r, &out, sizeof(r));
+    memset(&r.decided, 0, sizeof(r.decided));
+    memset(&r.proposal, 0, sizeof(r.proposal));
+    size = replica_put_record(p, &r);
+    p[SNIC_REPLICA__RECORD_HEAD + 32] = 1; /* a node in the first view: nine bytes more */
+    memmove(p + SNIC_REPLICA__RECORD_HEAD + 43, p + SNIC_REPLICA__RECORD_HEAD + 34, 34);
+    memset(p + SNIC_REPLICA__RECORD_HEAD + 34, 0, 9);
+    snic_put_le32(p + 8, size + 9);
+    snic_put_le32(p, snic_crc32c(0, p + 4, size + 9 - 4));
+    assert_int_equal(replica_get_record(p, size + 9, &out), SNIC_EPROTO);
 }
 
 enum { VALUES = 64 };

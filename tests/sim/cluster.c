@@ -346,6 +346,8 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->configured = all;
     o->witness = (uint16_t)(c->o.witness ? 1u << (c->o.nodes - 1) : 0);
     o->min_full = c->o.min_full;
+    o->member.slow_ns = c->o.slow_ns;
+    o->nodes_max = c->o.nodes_max != 0 ? c->o.nodes_max : c->o.nodes;
     o->model = c->o.model;
     o->ddp_flags = c->o.ddp_flags;
     o->keys_max = c->o.keys_max;

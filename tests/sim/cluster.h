@@ -20,8 +20,10 @@ enum { CLUSTER_MS = 1000000 };
 struct cluster_opts {
     uint64_t seed;
     uint32_t nodes;
-    uint32_t witness;  /* 1: the last node is one */
-    uint32_t min_full; /* 0: the node's default */
+    uint32_t witness;   /* 1: the last node is one */
+    uint32_t nodes_max; /* 0: nodes */
+    uint32_t min_full;  /* 0: the node's default */
+    uint64_t slow_ns;   /* likewise: a slow log evicts no node */
     uint32_t model;
     uint32_t mix; /* 1: each operation draws the durability that it names */
     uint32_t ddp_flags;
