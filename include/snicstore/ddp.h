@@ -559,7 +559,7 @@ struct snic_ddp_counters {
     uint64_t invalid;     /**< messages refused with SNIC_EPROTO */
     uint64_t foreign;     /**< of another epoch or incarnation */
     uint64_t no_room;     /**< SNIC_EAGAIN */
-    uint64_t retransmits; /**< INV, PERSIST, PULL, DIGEST sent again */
+    uint64_t retransmits; /**< INV, PERSIST, PULL, DIGEST sent again, counted per receiver */
     uint64_t queries;     /**< sent */
     uint64_t replays;     /**< begun */
     uint64_t obsolete;    /**< INVs older than the record's value */

@@ -79,7 +79,7 @@ void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
     uint16_t stores = (uint16_t)(d->others & ~w->ack_c);
     w->tries = (uint16_t)(w->tries + (w->tries < UINT16_MAX));
     SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
-    d->counters.retransmits++;
+    d->counters.retransmits += (uint32_t)__builtin_popcount(stores != 0 ? stores : missing);
     if (w->tries >= SNIC_DDP__LATE) {
         ddp_suspect(&d->suspects, &w->late, missing);
         ddp_suspect(&d->silent, &w->silent, (uint16_t)(missing & ~w->heard));

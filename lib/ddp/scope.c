@@ -222,7 +222,7 @@ void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s)
     uint16_t missing = (uint16_t)(d->others & ~s->ack);
     s->tries++;
     SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
-    d->counters.retransmits++;
+    d->counters.retransmits += (uint32_t)__builtin_popcount(missing);
     if (s->tries >= SNIC_DDP__LATE) {
         ddp_suspect(&d->suspects, &s->late, missing);
         ddp_suspect(&d->silent, &s->silent, (uint16_t)(missing & ~s->heard));

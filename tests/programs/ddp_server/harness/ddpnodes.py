@@ -146,9 +146,7 @@ class Ddp:
         stats = dict(line.split(":", 1) for line in connection("INFO", "stats").decode().split()
                      if ":" in line)
         number = {k: int(v) for k, v in stats.items() if v.isdigit()}
-        # A retransmission is to all other nodes at most; the repeats of it were not sent.
-        resent = ((self.nodes - 1) * number["node_messages_retransmitted"] -
-                  number["node_messages_repeats"])
+        resent = number["node_messages_retransmitted"] - number["node_messages_repeats"]
         return {"epoch": [s["epoch"] for s in self.shards(connection)],
                 "sent": number["node_messages_sent"], "resent": max(0, resent),
                 "lost": number["node_messages_lost"]}
