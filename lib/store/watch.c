@@ -30,7 +30,7 @@ void store_watch_reset(struct snic_store *s)
     while (s->ring_first < s->ring_next)
         watch_forget(s);
     snic_put_le64(bytes, store_now(s));
-    snic_put_le64(bytes + 8, (uint64_t)s->generation << 32 | s->boot);
+    snic_put_le64(bytes + 8, (uint64_t)++s->resets << 32 | s->boot);
     s->incarnation = snic_siphash(s->o.hash_key, bytes, sizeof(bytes)) | 1;
     s->ring_first = s->ring_next = 1;
     store_watch_wake(s);
