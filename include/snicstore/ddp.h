@@ -234,7 +234,7 @@ struct snic_ddp_opts {
                               wait for SYNC (SNIC_EAGAIN): all others may wait for logs that
                               are full, and a deletion needs one        0 ... 2^16 */
     uint32_t others_max;    /**< the other nodes of any view, at most         default 15 */
-    uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms
+    uint64_t retransmit_ns; /**< first; doubles up to 64 times, or to 2 s; default 1 ms
                                  A node that answered that it has a write is probed 64 times as
                                  seldom. See also SNIC_DDP_TIMES */
     uint64_t replay_ns;     /**< after a key was locked by another node's write for so long: QUERY;
@@ -335,7 +335,9 @@ enum snic_ddp_event_type {
                          round trip, and of replay_ns one flush, upwards. value: how long a flush
                          takes, 0: unknown; a node that has a write is not probed more often for
                          its durability. Timers that are armed keep their time, and none ends
-                         before one armed earlier for as long */
+                         before one armed earlier for as long. AGAIN in flags: retransmissions are
+                         due after retransmit_ns at the latest, as messages were lost with a
+                         connection */
     SNIC_DDP_SHED   /**< a learner: there is no memory or log for what comes in. Drops a record
                          that the donor has not confirmed */
 };
@@ -413,7 +415,7 @@ enum snic_ddp_action_type {
                           have is REMOVED, or before another comes in its place */
 };
 
-/** Flags of APPEND, LOADED, CHANGED, EPOCH and snic_ddp_next(). */
+/** Flags of APPEND, LOADED, CHANGED, EPOCH, TIMES and snic_ddp_next(). */
 enum {
     SNIC_DDP_BACKGROUND = 1 << 8, /**< APPEND */
     SNIC_DDP_REMOVED = 1 << 9,    /**< CHANGED: there is no record any more */
@@ -425,7 +427,8 @@ enum {
      * APPENDED for it; a FLUSH covers it. TOMBSTONE is set, too. */
     SNIC_DDP_DROPS = 1 << 12,
     SNIC_DDP_RETIRED = 1 << 13, /**< EPOCH */
-    SNIC_DDP_HINT = 1 << 14     /**< next: the donor has not confirmed it */
+    SNIC_DDP_HINT = 1 << 14,    /**< next: the donor has not confirmed it */
+    SNIC_DDP_AGAIN = 1 << 15    /**< TIMES */
 };
 
 /**

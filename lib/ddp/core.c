@@ -226,11 +226,23 @@ void ddp_timers_stop(struct ddp_timers *ts, uint32_t number)
 
 static uint64_t ddp_timers_ns(const struct ddp_timers *ts, uint32_t class)
 {
-    if (class == SNIC_DDP__DOUBLINGS - 1)
-        return snic_max_u64(ts->retransmit_ns << class, ts->flush_ns);
-    if (class < SNIC_DDP__DOUBLINGS)
-        return ts->retransmit_ns << class;
+    if (class < SNIC_DDP__DOUBLINGS) {
+        uint64_t ns = snic_min_u64(ts->retransmit_ns << class,
+                                   snic_max_u64(ts->retransmit_ns, SNIC_DDP__RETRY_NS));
+        return class == SNIC_DDP__DOUBLINGS - 1 ? snic_max_u64(ns, ts->flush_ns) : ns;
+    }
     return class < DDP_PACE ? ts->replay_ns << (class - DDP_REPLAY) : ts->replay_ns;
+}
+
+void ddp_timers_sooner(struct ddp_timers *ts, uint64_t now_ns)
+{
+    for (uint32_t c = 0; c < SNIC_DDP__DOUBLINGS; c++) {
+        for (uint32_t n = ts->classes[c].first; n != SNIC_DDP__NIL;) {
+            struct ddp_timer *t = ddp_timers_at(ts, n);
+            t->deadline_ns = snic_min_u64(t->deadline_ns, now_ns + ts->retransmit_ns);
+            n = t->next;
+        }
+    }
 }
 
 void ddp_timers_arm(struct ddp_timers *ts, uint32_t number, uint32_t class, uint64_t now_ns)

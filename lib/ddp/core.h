@@ -169,8 +169,9 @@ uint32_t ddp_index_walk(const struct ddp_index *x, struct ddp_walk *w);
  * and the first is the earliest: O(1), and no order but that of time. Where durations were made
  * shorter a new timer waits until the last one of its list is due.
  */
-#define SNIC_DDP__DOUBLINGS 7 /* retransmission: retransmit_ns << 0 ... 6 */
-#define SNIC_DDP__PATIENCE 3  /* questions: replay_ns << 0 ... 3 */
+#define SNIC_DDP__DOUBLINGS 7                   /* retransmission: retransmit_ns << 0 ... 6 */
+#define SNIC_DDP__PATIENCE 3                    /* questions: replay_ns << 0 ... 3 */
+#define SNIC_DDP__RETRY_NS UINT64_C(2000000000) /* longer doubled ones are cut to it */
 enum ddp_class {
     DDP_REPLAY = SNIC_DDP__DOUBLINGS,
     DDP_PACE = DDP_REPLAY + SNIC_DDP__PATIENCE + 1, /* replay_ns */
@@ -206,6 +207,8 @@ void ddp_timers_init(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t rep
 /* Other durations from now on. 0; SNIC_EINVAL 0 or more than 2^50. */
 int ddp_timers_set(struct ddp_timers *ts, uint64_t retransmit_ns, uint64_t replay_ns,
                    uint64_t flush_ns);
+/* Armed retransmissions are due after the first duration at the latest. */
+void ddp_timers_sooner(struct ddp_timers *ts, uint64_t now_ns);
 /* The next span: @p count timers, the first of which is @p first, each @p size after the last. */
 void ddp_timers_span(struct ddp_timers *ts, const void *first, size_t size, uint32_t count);
 struct ddp_timer *ddp_timers_at(const struct ddp_timers *ts, uint32_t number);

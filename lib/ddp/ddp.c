@@ -326,6 +326,16 @@ static int ddp_flushed(struct snic_ddp *d, uint32_t id)
     return 0;
 }
 
+static int ddp_times(struct snic_ddp *d, const struct snic_ddp_event *ev)
+{
+    if ((ev->flags & ~(uint32_t)SNIC_DDP_AGAIN) != 0)
+        return SNIC_EINVAL;
+    int r = ddp_timers_set(&d->timers, ev->ts, ev->scope, ev->value);
+    if (r == 0 && ev->flags != 0)
+        ddp_timers_sooner(&d->timers, d->now_ns);
+    return r;
+}
+
 static int ddp_event(struct snic_ddp *d, const struct snic_ddp_event *ev)
 {
     switch (ev->type) {
@@ -358,7 +368,7 @@ static int ddp_event(struct snic_ddp *d, const struct snic_ddp_event *ev)
     case SNIC_DDP_FIRE:
         return ddp_timer_fire(d, ev->id);
     case SNIC_DDP_TIMES:
-        return ddp_timers_set(&d->timers, ev->ts, ev->scope, ev->value);
+        return ddp_times(d, ev);
     case SNIC_DDP_SHED:
         return ddp_learn_shed(d);
     default:

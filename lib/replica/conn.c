@@ -162,6 +162,7 @@ static void replica_conn_adopt(struct snic_replica *r, struct replica_conn *k)
         p->session[0] = k->session;
     }
     p->boot = k->boot;
+    replica_pace_again(r);
     r->to_pump |= (uint16_t)(1u << k->peer);
     replica_link_wake(r, k->heard_ns + REPLICA_QUIET_NS);
 }

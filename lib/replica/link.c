@@ -476,6 +476,15 @@ void replica_link_owe(struct snic_replica *r, struct replica_peer *p)
     r->to_pump |= (uint16_t)(1u << replica_link_number(r, p));
 }
 
+/* For how long the oldest message has been under way. */
+static uint64_t replica_to_age(const struct replica_peer *p, const struct replica_to *t,
+                               uint64_t now)
+{
+    if (t->sent.count + t->wait.count == 0)
+        return 0;
+    return now - p->outs[t->sent.count != 0 ? t->sent.first : t->wait.first].queued_ns;
+}
+
 /* The other node permits, and has taken. 0; SNIC_EPROTO what cannot be. */
 int replica_link_credit(struct snic_replica *r, struct replica_peer *p,
                         const struct replica_credit *c)
@@ -489,12 +498,15 @@ int replica_link_credit(struct snic_replica *r, struct replica_peer *p,
         if (n > t->sent.count)
             return SNIC_EPROTO;
         t->taken = c->taken[i];
+        uint32_t some = n;
         for (; n > 0; n--) {
             uint32_t out = replica_outs_pop(p, &t->sent);
             if (path && i != REPLICA_CH_RECORDS)
                 replica_pace_path(p, now - p->outs[out].queued_ns);
             replica_out_free(r, p, out);
         }
+        if (path && some > 0 && i == REPLICA_CH_WRITES)
+            replica_pace_path(p, replica_to_age(p, t, now));
         if (i != REPLICA_CH_CONTROL)
             t->limit = snic_max_u64(t->limit, c->limit[i - 1]);
     }

@@ -37,6 +37,7 @@ static struct replica_entry *replica_entry_new(struct snic_replica *r, uint32_t 
     struct replica_entry *e = replica_entry_at(l, l->tail++);
     memset(e, 0, sizeof(*e));
     e->kind = kind;
+    e->at_ns = snic_loop_clock(r->o.loop);
     e->engine = r->engine;
     return e;
 }
@@ -77,8 +78,10 @@ void replica_log_append(struct snic_replica *r, const struct snic_ddp_action *a)
     e->key = a->msg.key;
     e->ts = a->msg.ts;
     e->scope = a->msg.scope;
-    if ((a->flags & SNIC_DDP_BACKGROUND) != 0)
+    if ((a->flags & SNIC_DDP_BACKGROUND) != 0) {
         e->flags |= SNIC_WAL_BACKGROUND;
+        e->at_ns = 0;
+    }
     if ((a->flags & SNIC_DDP_MSG_TOMBSTONE) != 0) {
         e->flags |= SNIC_WAL_TOMBSTONE;
         return;
@@ -172,7 +175,6 @@ int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
 {
     struct snic_wal_record rec;
-    e->at_ns = (e->flags & SNIC_WAL_BACKGROUND) != 0 ? 0 : snic_loop_clock(r->o.loop);
     if (e->kind == REPLICA_E_FLUSH) {
         e->position = snic_wal_flush(r->log.wal);
         return 0;
@@ -273,8 +275,10 @@ static void replica_log_submit(struct snic_replica *r)
     }
     if (result == SNIC_EAGAIN || result == SNIC_ENOSPC)
         l->refusal = result; /* room() comes; a full log waits for compaction (A10) */
-    if (result == SNIC_ENOSPC)
+    if (result == SNIC_ENOSPC) {
+        replica_entry_at(l, l->mid)->at_ns = 0; /* it waits for compaction, which is no flush */
         result = replica_log_pass(r);
+    }
     if (result != 0 && result != SNIC_EAGAIN && result != SNIC_ENOSPC)
         replica_fail(r, result);
 }

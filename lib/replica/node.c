@@ -52,7 +52,7 @@ static uint64_t replica_trace_value(const struct snic_replica_trace *t)
     if (ev != NULL && ev->type == SNIC_DDP_MESSAGE)
         return replica_carries(ev->msg) ? ev->msg->value : 0;
     if (ev != NULL)
-        return ev->value;
+        return ev->type == SNIC_DDP_TIMES ? 0 : ev->value;
     if (a != NULL && a->type == SNIC_DDP_SEND)
         return replica_carries(&a->msg) ? a->msg.value : 0;
     if (a != NULL && (a->type == SNIC_DDP_APPEND || a->type == SNIC_DDP_DONE) &&
@@ -348,6 +348,8 @@ static int replica_report(struct snic_replica *r)
     if (r->pace.due) {
         struct snic_ddp_event times = {.type = SNIC_DDP_TIMES, .ts = r->pace.retransmit_ns};
         times.scope = r->pace.replay_ns;
+        times.value = r->pace.log_ns;
+        times.flags = r->pace.due >= 2 ? (uint32_t)SNIC_DDP_AGAIN : 0;
         r->pace.due = 0;
         (void)replica_step_ddp(r, &times);
         return 1;

@@ -10,17 +10,21 @@
  */
 #include "replica_priv.h"
 
-#define REPLICA_PACE_MAX UINT64_C(20000000000)
+#define REPLICA_PACE_MAX UINT64_C(10000000000)
 #define REPLICA_PACE_RETRANSMIT UINT64_C(1000000) /* as ddp.h's defaults */
 #define REPLICA_PACE_REPLAY UINT64_C(10000000)
-#define REPLICA_PACE_CAP UINT64_C(32000000) /* it is doubled with each try: 2 s at last */
+/* For a slower log it is not made longer: a message that was lost with a connection waits as long,
+ * and what is sent again meanwhile has no value in it (ddp.h). */
+#define REPLICA_PACE_FLUSH UINT64_C(500000000)
+#define REPLICA_PACE_RTO UINT64_C(250000000) /* a pause of the other node is no round trip */
 
 void replica_pace_rtt(struct snic_replica *r, struct replica_peer *p, const struct replica_times *t)
 {
     uint64_t now = snic_loop_clock(r->o.loop);
     p->stamp = t->stamp;
     p->stamp_ns = now;
-    p->path_ns -= p->path_ns / 16;
+    p->path_ns -= p->path_ns / 16; /* peaks fade without samples, too */
+    r->pace.flush_ns -= r->pace.flush_ns / 64;
     p->flush_ns = (uint64_t)t->flush_us * 1000;
     p->flushing_ns = (uint64_t)t->flushing_us * 1000;
     if (t->echo == 0 || t->held_ns > REPLICA_PACE_MAX || t->echo > now ||
@@ -73,18 +77,27 @@ void replica_pace_update(struct snic_replica *r)
         rto = snic_max_u64(rto, 2 * p->path_ns);
         flush = snic_max_u64(flush, snic_max_u64(p->flush_ns, p->flushing_ns));
     }
-    uint64_t retransmit = snic_min_u64(rto + 2 * flush, REPLICA_PACE_CAP);
-    retransmit = snic_max_u64(retransmit, r->o.retransmit_ns);
-    replay = snic_min_u64(replay + 2 * rto + 2 * flush, REPLICA_PACE_MAX);
+    rto = snic_max_u64(snic_min_u64(rto, REPLICA_PACE_RTO), r->o.retransmit_ns);
+    uint64_t retransmit = rto + snic_min_u64(2 * flush, REPLICA_PACE_FLUSH);
+    replay += rto + retransmit;
     if (!replica_pace_differs(retransmit, r->pace.retransmit_ns) &&
         !replica_pace_differs(replay, r->pace.replay_ns))
         return;
     r->pace.retransmit_ns = retransmit;
     r->pace.replay_ns = replay;
-    r->pace.due = 1;
+    r->pace.log_ns = snic_min_u64(2 * flush, REPLICA_PACE_MAX);
+    r->pace.due |= 1;
+}
+
+/* A connection begins: what was lost with the last one is sent again soon. */
+void replica_pace_again(struct snic_replica *r)
+{
+    replica_pace_update(r);
+    r->pace.due = 2;
 }
 
 #undef REPLICA_PACE_MAX
 #undef REPLICA_PACE_RETRANSMIT
 #undef REPLICA_PACE_REPLAY
-#undef REPLICA_PACE_CAP
+#undef REPLICA_PACE_FLUSH
+#undef REPLICA_PACE_RTO

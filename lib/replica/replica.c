@@ -6,6 +6,7 @@
 #include "replica_priv.h"
 
 #define REPLICA_MS UINT64_C(1000000)
+#define REPLICA_FLUSH_NS (20 * REPLICA_MS) /* until it was measured */
 #define REPLICA_NET_CAPS (SNIC_NET_CAP_STREAM | SNIC_NET_CAP_DGRAM)
 #define REPLICA_SENDS_MAX (1u << 20)
 #define REPLICA_WINDOW_MIN (64u << 10)
@@ -203,6 +204,7 @@ static int replica_begin(struct snic_replica *r)
     r->o.addrs = NULL; /* copied */
     r->boot = snic_loop_clock(r->o.loop) ^ (uint64_t)r->o.incarnation << 40;
     replica_draw(r, &r->boot, sizeof(r->boot));
+    r->pace.flush_ns = REPLICA_FLUSH_NS;
     r->wire_lowest = SNIC_REPLICA__WIRE_LOWEST;
     r->wire_highest = SNIC_REPLICA__WIRE_HIGHEST;
     int result = replica_conn_open(r);
@@ -368,6 +370,7 @@ int snic_replica_check(const struct snic_replica *r)
 }
 
 #undef REPLICA_MS
+#undef REPLICA_FLUSH_NS
 #undef REPLICA_NET_CAPS
 #undef REPLICA_SENDS_MAX
 #undef REPLICA_WINDOW_MIN

@@ -384,8 +384,9 @@ struct replica_peer {
 struct replica_pace {
     uint64_t retransmit_ns;
     uint64_t replay_ns;
+    uint64_t log_ns;
     uint64_t flush_ns;
-    uint32_t due; /* to be passed */
+    uint32_t due; /* to be passed; 2: with AGAIN */
     uint32_t pad;
 };
 
@@ -402,7 +403,7 @@ struct replica_entry {
     uint64_t scope;
     uint64_t value;    /* held until the log has copied it (N2); 0: none */
     uint64_t position; /* in the log, once it is there */
-    uint64_t at_ns;    /* when it was appended, 0: in the background */
+    uint64_t at_ns;    /* since when it waits for the log, 0: in the background */
     uint32_t kind;
     uint32_t flags;  /* SNIC_WAL_* */
     uint32_t id;     /* FLUSH */
@@ -580,6 +581,7 @@ void replica_pace_rtt(struct snic_replica *r, struct replica_peer *p,
 void replica_pace_path(struct replica_peer *p, uint64_t ns);
 void replica_pace_flush(struct snic_replica *r, uint64_t ns);
 void replica_pace_update(struct snic_replica *r);
+void replica_pace_again(struct snic_replica *r);
 
 /* link_in.c */
 int replica_link_block(struct snic_replica *r, struct replica_peer *p, struct replica_conn *k,

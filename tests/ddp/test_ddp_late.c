@@ -151,10 +151,11 @@ static void test_ddp_follower_replay_as_fast(void **state)
     }
 }
 
-static int times(struct world *w, uint32_t node, uint64_t retransmit_ns, uint64_t replay_ns)
+static int times(struct world *w, uint32_t flags, uint64_t retransmit_ns, uint64_t replay_ns)
 {
     struct snic_ddp_event ev = {.type = SNIC_DDP_TIMES, .ts = retransmit_ns, .scope = replay_ns};
-    return world_step(w, node, &ev);
+    ev.flags = flags;
+    return world_step(w, 0, &ev);
 }
 
 static uint64_t again(const struct world *w, uint32_t node)
@@ -164,8 +165,11 @@ static uint64_t again(const struct world *w, uint32_t node)
     return info.counters.retransmits;
 }
 
-/* Longer: a write is sent again that late. Shorter: not before one that was armed for longer. */
-static void test_ddp_times_changed_kept_in_order(void **state)
+/*
+ * Longer: a write is sent again that late. Shorter: not before one that was armed for longer.
+ * AGAIN: all of them.
+ */
+static void test_ddp_times_changed_timers_follow(void **state)
 {
     const uint64_t ms = 1000000;
     (void)state;
@@ -186,6 +190,12 @@ static void test_ddp_times_changed_kept_in_order(void **state)
     let_pass(w, 0, 10 * ms);
     assert_int_equal(again(w, 0), 2); /* both at once: the order of the list */
     assert_true(snic_ddp_deadline_ns(w->node[0].d) == w->now + 14 * ms);
+    assert_int_equal(times(w, 1, 7 * ms, 70 * ms), SNIC_EINVAL);
+    assert_int_equal(times(w, SNIC_DDP_AGAIN, 7 * ms, 70 * ms), 0);
+    assert_int_equal(snic_ddp_check(w->node[0].d), 0);
+    assert_true(snic_ddp_deadline_ns(w->node[0].d) == w->now + 7 * ms);
+    let_pass(w, 0, 7 * ms);
+    assert_int_equal(again(w, 0), 4);
     world_free(w);
 }
 
@@ -195,7 +205,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_replay_older_waits_for_nothing),
         cmocka_unit_test(test_ddp_restart_replays_older_first),
         cmocka_unit_test(test_ddp_follower_replay_as_fast),
-        cmocka_unit_test(test_ddp_times_changed_kept_in_order),
+        cmocka_unit_test(test_ddp_times_changed_timers_follow),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -322,7 +322,7 @@ static void test_replica_slow_for_one_write_is_slow(void **state)
     for (uint32_t k = 0; k < 16; k++)
         must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, k, NULL) == 0);
     struct cluster_op *w = cluster_submit(c, 0, SNIC_REPLICA_PUT, 16, NULL, NULL);
-    for (uint32_t i = 0; i < 200; i++) {
+    for (uint32_t i = 0; i < 2000 && w->open; i++) {
         must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, 20 + i % 8, NULL) == 0);
         cluster_run(c, 10 * CLUSTER_MS);
     }

@@ -376,6 +376,14 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->trace = cluster_trace;
     o->notify = c->o.notify;
     o->ctx = n;
+    if (c->o.values_bytes != 0)
+        o->values_bytes = c->o.values_bytes;
+    if (c->o.burst) {
+        o->trace = NULL;
+        o->writes_max = o->waits_max = o->reads_max = o->appends_max = 0;
+        o->sends_max = o->window_bytes = 0;
+        o->wal.block_bytes = 4096;
+    }
 }
 
 void cluster_up(struct cluster *c, uint32_t node, int found)
@@ -384,7 +392,7 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
     struct snic_replica_opts o;
     struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 32};
     net.recv_buffers = 8;
-    net.pool_buffers = 128;
+    net.pool_buffers = c->o.burst ? 1024 : 128;
     net.send_queue = c->o.send_queue;
     if (n->up)
         return;

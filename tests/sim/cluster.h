@@ -38,6 +38,9 @@ struct cluster_opts {
     uint64_t flush_ns_max;     /* how long a disk takes */
     uint32_t tight;            /* the last node has memory for so many values only; 0: for all */
     uint32_t send_queue;       /* datagrams that the net's door takes */
+    uint64_t values_bytes;     /* of each node; 0: enough for all */
+    uint32_t burst;            /* 1: the replica's own defaults, and no trace: for many operations
+                                  that are the test's own */
     uint32_t clocks;           /* 1: each node has its own, see cluster_clock() */
     uint32_t drift_ppm;        /* what the nodes take theirs to be off at most; 0: the default */
     void (*notify)(void *ctx); /* with the struct cluster_node */
