@@ -7,11 +7,11 @@
  * two writes is not here: 11 GiB, lean, did not hold it.
  */
 /* clang-format off */
-NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 1776073, .writes = 2, CRASH)
+NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 2332909, .writes = 2, CRASH)
 NIGHT(night_crash_strict,    3, 1, STRICT, FAST,  100000, 90300574, .writes = 2, CRASH)
 NIGHT(night_crash_renf,      3, 1, RENF,   FAST,   50000, 17289574, .writes = 2, CRASH)
 NIGHT(night_crash_event,     3, 1, EVENT,  FAST,   20000, 8076463, .writes = 2, CRASH)
-NIGHT(night_crash_synch_p,   3, 1, SYNCH,  PAPER,  10000, 1771153, .writes = 2, CRASH)
+NIGHT(night_crash_synch_p,   3, 1, SYNCH,  PAPER,  10000, 2312947, .writes = 2, CRASH)
 NIGHT(night_crash_renf_p,    3, 1, RENF,   PAPER,  50000, 16013392, .writes = 2, CRASH)
 NIGHT(night_crash_event_p,   3, 1, EVENT,  PAPER,  20000, 7063774, .writes = 2, CRASH)
 NIGHT(night_crash_strict_p,  3, 1, STRICT, PAPER, 100000, 80342482, .writes = 2, CRASH)
@@ -38,7 +38,7 @@ NIGHT(night_doubled_scope_p, 2, 1, SCOPE,  PAPER,  10000, 612817, .writes = 2, .
       .doubles = 1)
 NIGHT(night_scopes_keys,     2, 2, SCOPE,  FAST,   20000, 1353505, .writes = 2, .scopes = 2)
 NIGHT(night_scopes_keys_p,   2, 2, SCOPE,  PAPER,  20000, 1247073, .writes = 2, .scopes = 2)
-NIGHT(night_rejoin_synch,    2, 1, SYNCH,  FAST,    5000, 428179, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_synch,    2, 1, SYNCH,  FAST,    5000, 506603, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_strict,   2, 1, STRICT, FAST,   20000, 10777357, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_renf,     2, 1, RENF,   FAST,   20000, 2445325, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_event,    2, 1, EVENT,  FAST,   10000, 734463, .writes = 2, REJOIN, LOCK)
@@ -63,7 +63,7 @@ NIGHT(night_restart_keys_p,  2, 2, EVENT,  PAPER,  20000, 4445921, .writes = 3, 
 NIGHT(night_swap_strict,     2, 1, STRICT, FAST,   10000, 199775, .writes = 1, .swaps = 1, LOCK)
 NIGHT(night_swap_writes,     2, 1, STRICT, FAST,   10000, 1038159, .writes = 2, .swaps = 1)
 NIGHT(night_swaps_strict,    2, 1, STRICT, FAST,   10000, 72871, .swaps = 2, LOCK)
-NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 616522, .writes = 1, .swaps = 1, LOCK)
+NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 774472, .writes = 1, .swaps = 1, LOCK)
 NIGHT(night_swap_evict,      3, 1, SYNCH,  FAST,   20000, 1013233, .writes = 1, .swaps = 1,
       .evictions = 1)
 NIGHT(night_swaps_crash_synch, 2, 1, SYNCH, FAST,    5000, 3651189, .writes = 2, .swaps = 2,
@@ -72,7 +72,7 @@ NIGHT(night_swaps_crash_renf, 2, 1, RENF,  FAST,    50000, 12220909, .writes = 2
       .crashes = 1)
 NIGHT(night_swaps_crash_event, 2, 1, EVENT, FAST,   50000, 24707115, .writes = 2, .swaps = 2,
       .crashes = 1)
-NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 676343, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 796161, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
 NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 14719169, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
@@ -88,4 +88,38 @@ NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,   50000, 5843272, .writes = 1, 
       .resends = 1)
 NIGHT(night_purge_swaps_event, 2, 1, EVENT, FAST,   50000, 2301363, .deletes = 1, .swaps = 2,
       .doubles = 1, .double_type = SNIC_DDP_NACK, .resends = 1)
+NIGHT(night_mix_crash_synch, 3, 1, SYNCH,  FAST,   20000, 0, .writes = 2, CRASH,
+      .mix = MEMORY | DURABLE)
+NIGHT(night_mix_crash_event, 3, 1, EVENT,  FAST,   50000, 0, .writes = 2, CRASH,
+      .mix = MEMORY | DURABLE)
+NIGHT(night_mix_crash_event_p, 3, 1, EVENT, PAPER, 50000, 0, .writes = 2, CRASH,
+      .mix = MEMORY | DURABLE)
+NIGHT(night_mix_read_locks,  2, 1, STRICT, FAST,   20000, 0, .writes = 2, .reads = 1, LOCK,
+      .mix = MEMORY | DURABLE, .read_mix = DURABLE)
+NIGHT(night_mix_read_locks_p, 2, 1, EVENT, PAPER,  20000, 0, .writes = 2, .reads = 1, LOCK,
+      .mix = MEMORY | DURABLE, .read_mix = DURABLE)
+NIGHT(night_mix_reads,       2, 1, EVENT,  FAST,   20000, 0, .writes = 2, .reads = 2,
+      .mix = MEMORY, .read_mix = DURABLE)
+NIGHT(night_mix_read_crash,  3, 1, EVENT,  FAST,   20000, 1948798, .writes = 1, .reads = 1, CRASH,
+      .mix = MEMORY | DURABLE, .read_mix = DURABLE)
+NIGHT(night_mix_read_renf,   2, 1, RENF,   FAST,   20000, 2920299, .writes = 2, .reads = 1,
+      .evictions = 1, .mix = MEMORY | DURABLE)
+NIGHT(night_mix_restart,     3, 1, EVENT,  FAST,   20000, 6169299, .writes = 1, .restarts = 1,
+      .mix = MEMORY | HERE | DURABLE)
+NIGHT(night_mix_restart2,    2, 1, SYNCH,  FAST,   20000, 774245, .writes = 2, .restarts = 1,
+      .reads = 1, .mix = MEMORY | DURABLE, .read_mix = DURABLE)
+NIGHT(night_mix_rejoin,      2, 1, EVENT,  FAST,   20000, 0, .writes = 2, REJOIN, LOCK,
+      .mix = MEMORY | DURABLE)
+NIGHT(night_mix_swap_crash,  2, 1, STRICT, FAST,   20000, 0, .writes = 1, .swaps = 1, CRASH,
+      .mix = MEMORY | DURABLE)
+NIGHT(night_mix_swaps,       2, 1, EVENT,  FAST,   20000, 5646173, .writes = 1, .swaps = 2,
+      .mix = MEMORY | DURABLE)
+NIGHT(night_mix_purge,       2, 2, EVENT,  FAST,   20000, 0, .writes = 1, .deletes = 1,
+      .resends = 1, .reads = 1, .mix = MEMORY, .read_mix = DURABLE)
+NIGHT(night_mix_scopes,      2, 1, EVENT,  FAST,   20000, 0, .writes = 2, .scopes = 1,
+      .crashes = 1, .mix = SCOPED | DURABLE)
+NIGHT(night_mix_large,       3, 1, SYNCH,  FAST,   20000, 2765371, .writes = 1, .losses = 1,
+      .resends = 2, .locks = 1, .mix = MEMORY | DURABLE, .node.large = 1)
+NIGHT(night_mix_copies,      3, 1, STRICT, FAST,   20000, 2812099, .writes = 1, .evictions = 2,
+      LOCK, .mix = MEMORY | DURABLE, .node.copies = 2)
 /* clang-format on */
