@@ -266,7 +266,8 @@ enum snic_ddp_msg_type {
     SNIC_DDP_RECORD,      /**< for a learner: a record with its value */
     SNIC_DDP_PULLED,      /**< which ranges of `scope` are equal: seen[1]; the keys offered of the
                                others add up to seen[0] */
-    SNIC_DDP_DIGEST,      /**< restart: what the keys of range `index` add up to: `scope` */
+    SNIC_DDP_DIGEST,      /**< restart: what the keys of range `index` add up to: `scope`; LOCKED:
+                               the sender is still adding up */
     SNIC_DDP_RESTARTED,   /**< restart: mine is in order */
     SNIC_DDP_PURGE_REQUEST, /**< may this tombstone go? */
     SNIC_DDP_PURGE_ACK,
@@ -595,7 +596,8 @@ enum snic_ddp_timer_kind {
     SNIC_DDP_TIMER_LOCK,      /**< key, ts: QUERY, then replay */
     SNIC_DDP_TIMER_PULL,      /**< ranges again */
     SNIC_DDP_TIMER_RESTART,
-    SNIC_DDP_TIMER_PURGE
+    SNIC_DDP_TIMER_PURGE,
+    SNIC_DDP_TIMER_SWEEP /**< the next records of a restart */
 };
 struct snic_ddp_timer {
     uint32_t id; /**< for SNIC_DDP_FIRE; the rest does not depend on what was allocated when */

@@ -64,7 +64,7 @@ static void ddp_canon_head(struct ddp_canon *o, const struct snic_ddp *d)
     ddp_canon_u64(o, (uint64_t)d->restart << 32 | d->restarted);
     if (d->restart != DDP_RESTART_NOT) {
         ddp_canon_u64(o, d->differ);
-        ddp_canon_u64(o, d->restart_sweep < d->recs.high);
+        ddp_canon_u64(o, (uint64_t)d->restart_sum << 32 | (d->restart_sweep < d->recs.high));
         for (uint32_t i = 0; i < SNIC_DDP__RANGES; i++) {
             ddp_canon_u64(o, d->digest[i]);
             ddp_canon_u64(o, d->got[i]);

@@ -231,6 +231,8 @@ static uint64_t ddp_timers_ns(const struct ddp_timers *ts, uint32_t class)
                                    snic_max_u64(ts->retransmit_ns, SNIC_DDP__RETRY_NS));
         return class == SNIC_DDP__DOUBLINGS - 1 ? snic_max_u64(ns, ts->flush_ns) : ns;
     }
+    if (class == DDP_SOON)
+        return 1;
     return class < DDP_PACE ? ts->replay_ns << (class - DDP_REPLAY) : ts->replay_ns;
 }
 

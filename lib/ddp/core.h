@@ -175,6 +175,7 @@ uint32_t ddp_index_walk(const struct ddp_index *x, struct ddp_walk *w);
 enum ddp_class {
     DDP_REPLAY = SNIC_DDP__DOUBLINGS,
     DDP_PACE = DDP_REPLAY + SNIC_DDP__PATIENCE + 1, /* replay_ns */
+    DDP_SOON, /* in the next step: the rest of a long piece of work */
     DDP_CLASSES
 };
 #define SNIC_DDP__SPANS 4

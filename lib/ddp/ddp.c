@@ -177,6 +177,8 @@ static int ddp_timer_fire(struct snic_ddp *d, uint32_t number)
         ddp_restart_retry(d);
     else if (number == node + DDP_T_PURGE)
         ddp_purge_fire(d);
+    else if (number == node + DDP_T_SWEEP)
+        ddp_restart_sweep(d);
     else
         ddp_watch_fire(d, ddp_rec_at(d, number - node - DDP_T_NODE));
     return 0;
@@ -382,6 +384,7 @@ int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns, const struct snic_ddp_eve
     SNIC_ASSERT(d->ring.count == 0 && d->dirty == SNIC_DDP__NIL); /* I6 */
     SNIC_ASSERT(d->ready.first == SNIC_DDP__NIL && d->ticking == 0);
     d->now_ns = now_ns;
+    d->restart_left = SNIC_DDP__SWEEP;
     int r = ddp_event(d, ev);
     if (r == SNIC_EAGAIN)
         d->counters.no_room++;

@@ -41,11 +41,12 @@
 
 /* Actions held: the most that one handler or one piece of work emits, PULL's, is below half. */
 #define SNIC_DDP__RING 32
-#define SNIC_DDP__ROOM 12   /* of the ring, that must be free to begin another part of a piece */
-#define SNIC_DDP__RUNS 16   /* of ranges, that a learner compares at a time */
-#define SNIC_DDP__SPLIT 4   /* ranges of a run */
-#define SNIC_DDP__OFFERS 14 /* records that a PULL is answered with */
-#define SNIC_DDP__RANGES 64 /* of keys, that a restart compares */
+#define SNIC_DDP__ROOM 12    /* of the ring, that must be free to begin another part of a piece */
+#define SNIC_DDP__RUNS 16    /* of ranges, that a learner compares at a time */
+#define SNIC_DDP__SPLIT 4    /* ranges of a run */
+#define SNIC_DDP__OFFERS 14  /* records that a PULL is answered with */
+#define SNIC_DDP__SWEEP 4096 /* records of a restart that a step looks at */
+#define SNIC_DDP__RANGES 64  /* of keys, that a restart compares */
 /* A value of more bytes is not sent again before a node has answered that it does not have it. */
 #define SNIC_DDP__RESEND 4096
 
@@ -233,7 +234,7 @@ enum ddp_restart {
 };
 
 /* Timer numbers: writes, scopes, these, records. */
-enum ddp_node_timer { DDP_T_PULL = 0, DDP_T_RESTART, DDP_T_PURGE, DDP_T_NODE };
+enum ddp_node_timer { DDP_T_PULL = 0, DDP_T_RESTART, DDP_T_PURGE, DDP_T_SWEEP, DDP_T_NODE };
 
 /* FLUSH's ids: a kind and a number. */
 #define SNIC_DDP__ID_WAIT 0u
@@ -311,6 +312,8 @@ struct snic_ddp {
 
     /* Restart. */
     uint32_t restart;
+    uint32_t restart_sum;  /* records from here on are in no digest yet */
+    uint32_t restart_left; /* records that this step may still look at */
     uint32_t restart_sweep;
     uint32_t restart_writes; /* replays under way */
     uint32_t restart_tries;
@@ -581,6 +584,7 @@ int ddp_learn_shed(struct snic_ddp *d);
 /* restart.c */
 int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev);
 void ddp_restart_begin(struct snic_ddp *d);
+void ddp_restart_sweep(struct snic_ddp *d);
 int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
 int ddp_restart_work(struct snic_ddp *d);
 void ddp_restart_suspect(struct snic_ddp *d, uint16_t silent);

@@ -104,6 +104,7 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v, uint32_t flags)
         d->restart = DDP_RESTART_NOT;
         ddp_restart_suspect(d, 0);
         ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
+        ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_SWEEP));
     } else {
         d->took_part = 1;
     }

@@ -89,6 +89,40 @@ static void ddp_restart_compared(struct snic_ddp *d)
     d->restart_sweep = 0;
 }
 
+/* What is left is for the next step. 1: none may be looked at in this one. */
+static int ddp_restart_pauses(struct snic_ddp *d)
+{
+    if (d->restart_left != 0)
+        return 0;
+    ddp_timer_arm(d, ddp_timer_of_node(d, DDP_T_SWEEP), DDP_SOON);
+    return 1;
+}
+
+/*
+ * Digests of all records, some in each step. One that is written meanwhile counts with what it had
+ * when it was looked at: where two nodes agree on that, both have it or a newer value, which its
+ * coordinator sends to both.
+ */
+static void ddp_restart_add_up(struct snic_ddp *d)
+{
+    for (; d->restart_sum < d->recs.high; d->restart_sum++, d->restart_left--) {
+        const struct ddp_rec *r = ddp_rec_at(d, d->restart_sum);
+        if (ddp_restart_pauses(d))
+            return;
+        if (r->vts != 0)
+            d->digest[ddp_restart_range(r)] += ddp_rec_sum(&r->key, r->vts, 0);
+    }
+    d->restart_sum = SNIC_DDP__NIL;
+    d->digest_next = 0;
+    ddp_restart_compared(d);
+}
+
+void ddp_restart_sweep(struct snic_ddp *d)
+{
+    if (d->restart == DDP_RESTART_COMPARES && d->restart_sum != SNIC_DDP__NIL)
+        ddp_restart_add_up(d);
+}
+
 /* Also when the membership changes before all is in order: it begins over. */
 void ddp_restart_begin(struct snic_ddp *d)
 {
@@ -98,17 +132,13 @@ void ddp_restart_begin(struct snic_ddp *d)
     d->restart_tries = 0;
     d->restart_heard = 0;
     ddp_restart_suspect(d, 0);
-    d->digest_next = 0;
+    d->digest_next = SNIC_DDP__RANGES;
     d->differ = 0;
     memset(d->got, 0, sizeof(d->got));
     memset(d->digest, 0, sizeof(d->digest));
-    for (uint32_t i = 0; i < d->recs.high; i++) {
-        const struct ddp_rec *r = ddp_rec_at(d, i);
-        if (r->vts != 0)
-            d->digest[ddp_restart_range(r)] += ddp_rec_sum(&r->key, r->vts, 0);
-    }
+    d->restart_sum = 0;
     ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_RESTART), 0);
-    ddp_restart_compared(d);
+    ddp_restart_add_up(d);
 }
 
 static void ddp_restart_ready(struct snic_ddp *d)
@@ -146,8 +176,9 @@ int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
             (void)ddp_send(d, SNIC_DDP_RESTARTED, from, &restart_no_key, 0);
         return 0;
     }
-    if ((d->got[m->index] & from) != 0)
-        return 0;
+    if (d->restart_sum != SNIC_DDP__NIL || (m->flags & SNIC_DDP_MSG_LOCKED) != 0 ||
+        (d->got[m->index] & from) != 0)
+        return 0; /* it comes again */
     d->got[m->index] |= from;
     if (m->scope != d->digest[m->index])
         d->differ |= (uint64_t)1 << m->index;
@@ -174,6 +205,13 @@ static void ddp_restart_assume(struct snic_ddp *d)
 void ddp_restart_retry(struct snic_ddp *d)
 {
     SNIC_ASSERT(d->restart != DDP_RESTART_NOT);
+    if (d->restart_sum != SNIC_DDP__NIL) {
+        uint16_t to = (uint16_t)(ddp_restart_peers(d) & ~d->restarted);
+        if (to != 0) /* this node is at work: it is not silent */
+            ddp_send(d, SNIC_DDP_DIGEST, to, &restart_no_key, 0)->flags = SNIC_DDP_MSG_LOCKED;
+        ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_RESTART), d->restart_tries);
+        return;
+    }
     if (d->restart == DDP_RESTART_COMPARES)
         ddp_restart_assume(d);
     uint16_t missing = (uint16_t)(ddp_restart_peers(d) & ~d->restarted);
@@ -235,8 +273,13 @@ int ddp_restart_work(struct snic_ddp *d)
     if (d->restart_sweep < d->recs.high) {
         if (ddp_pool_full(&d->writes))
             return 0;
-        while (d->restart_sweep < d->recs.high && ddp_room(d) && !ddp_pool_full(&d->writes))
+        for (; d->restart_sweep < d->recs.high; d->restart_left--) {
+            if (!ddp_room(d) || ddp_pool_full(&d->writes))
+                return 1;
+            if (ddp_restart_pauses(d))
+                return d->ring.count != 0;
             ddp_restart_record(d, ddp_rec_at(d, d->restart_sweep++));
+        }
         return 1;
     }
     if (d->restart_writes != 0)

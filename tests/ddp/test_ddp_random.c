@@ -112,8 +112,10 @@ static void run_one_node(struct run *x)
     run_steps(x, 50);
     run_view(x, rest, 0, 0);
     run_steps(x, 200);
-    w->node[gone].logged = 0; /* retired: a learner starts empty */
+    if (snic_rng_below(&w->rng, 3) == 0)
+        w->node[gone].logged = 0; /* a new disk */
     world_boot(w, gone);
+    world_load_log(w, gone);
     uint32_t donor = run_pick(w, rest);
     run_view(x, rest, (uint16_t)(1u << gone), donor);
     for (uint32_t i = 0; i < 400 && !w->node[gone].caught_up; i++) {
@@ -179,10 +181,7 @@ static void run_restart(struct run *x)
             continue;
         }
         world_boot(w, n);
-        for (uint32_t i = 0; i < w->node[n].logged; i++) {
-            const struct world_record *r = &w->node[n].log[i];
-            world_load(w, n, &r->key, r->ts, r->content, r->length);
-        }
+        world_load_log(w, n);
     }
     for (uint32_t i = 0; i < w->ops; i++) {
         if (w->op[i].state == OP_OK)

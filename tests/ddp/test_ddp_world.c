@@ -139,8 +139,11 @@ static void world_append(struct world *w, uint32_t node, const struct snic_ddp_a
     r->scope = a->msg.scope;
     r->length = a->msg.length;
     r->tombstone = (a->flags & SNIC_DDP_MSG_TOMBSTONE) != 0;
+    r->void_flags = a->flags & (SNIC_DDP_REPLACES | SNIC_DDP_DROPS);
     r->content = r->tombstone ? 0 : world_content(w, node, a->msg.value);
-    (void)world_wrote(w, world_key_of(&r->key), r->ts, r->content);
+    r->reported = (a->flags & SNIC_DDP_DROPS) != 0;
+    if (!r->reported)
+        (void)world_wrote(w, world_key_of(&r->key), r->ts, r->content);
 }
 
 /* A read's answer, or what a CAS that lost returns of the key. */
@@ -308,15 +311,30 @@ void world_boot(struct world *w, uint32_t node)
     memset(&n->view, 0, sizeof(n->view));
 }
 
-void world_load(struct world *w, uint32_t node, const struct snic_ddp_key *key, uint64_t ts,
-                uint64_t content, uint32_t length)
+static void world_load_flagged(struct world *w, uint32_t node, const struct snic_ddp_key *key,
+                               uint64_t ts, uint64_t content, uint32_t length, uint32_t flags)
 {
     struct snic_ddp_event ev = {.type = SNIC_DDP_LOADED, .key = *key, .ts = ts, .length = length};
+    ev.flags = flags;
     if (content != 0)
         ev.value = world_handle(w, node, content);
     else
-        ev.flags = SNIC_DDP_MSG_TOMBSTONE;
+        ev.flags |= SNIC_DDP_MSG_TOMBSTONE;
     assert_int_equal(world_step(w, node, &ev), 0);
+}
+
+void world_load(struct world *w, uint32_t node, const struct snic_ddp_key *key, uint64_t ts,
+                uint64_t content, uint32_t length)
+{
+    world_load_flagged(w, node, key, ts, content, length, 0);
+}
+
+void world_load_log(struct world *w, uint32_t node)
+{
+    for (uint32_t i = 0; i < w->node[node].logged; i++) {
+        const struct world_record *r = &w->node[node].log[i];
+        world_load_flagged(w, node, &r->key, r->ts, r->content, r->length, r->void_flags);
+    }
 }
 
 void world_crash(struct world *w, uint32_t node)
@@ -582,8 +600,10 @@ uint64_t world_durable(struct world *w, uint32_t node, uint32_t key)
     uint64_t best = 0;
     for (uint32_t i = 0; i < w->node[node].logged; i++) {
         const struct world_record *r = &w->node[node].log[i];
-        if (r->durable && !r->forgotten && world_key_of(&r->key) == key)
-            best = snic_max_u64(best, r->ts);
+        if (!r->durable || r->forgotten || world_key_of(&r->key) != key)
+            continue;
+        best = r->void_flags != 0 ? r->ts : snic_max_u64(best, r->ts);
+        best = (r->void_flags & SNIC_DDP_DROPS) != 0 ? 0 : best;
     }
     return best;
 }

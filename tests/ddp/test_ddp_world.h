@@ -34,6 +34,7 @@ struct world_record {
     uint8_t durable;
     uint8_t reported; /* APPENDED */
     uint8_t forgotten;
+    uint32_t void_flags; /* SNIC_DDP_REPLACES, SNIC_DDP_DROPS */
 };
 
 struct world_flush {
@@ -113,6 +114,8 @@ struct world *world_new_room(uint64_t seed, uint32_t nodes, uint32_t model, uint
 void world_free(struct world *w);
 /* A fresh engine on that node, down before. */
 void world_boot(struct world *w, uint32_t node);
+/* LOADED: all of its log, in order. */
+void world_load_log(struct world *w, uint32_t node);
 /* LOADED: a record of its log; content 0 is a tombstone. */
 void world_load(struct world *w, uint32_t node, const struct snic_ddp_key *key, uint64_t ts,
                 uint64_t content, uint32_t length);

@@ -68,6 +68,8 @@ static const char *dw_check_own(const struct dw_world *w, const struct dw_state 
         return "R4: another value than the timestamp's write has, in the log";
     if (d->role != SNIC_DDP_FENCED && !dw_holds(s, k, a->log, a->dts))
         return "L: called durable what the log does not have";
+    if (d->role == SNIC_DDP_FULL && a->log > a->vts)
+        return "A2: a FULL node's log has what the node does not hold";
     if (d->reads && a->rd == 0 &&
         (!dw_holds(s, k, a->vts, done) || !dw_holds(s, k, a->vts, s->h.seen[k])))
         return "R1: a stale read";

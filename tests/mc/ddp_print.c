@@ -32,7 +32,8 @@ static void print_message(const struct snic_ddp_msg *m, char *text, size_t size)
 
 static void print_timer(const struct snic_ddp_timer *t, char *text, size_t size)
 {
-    static const char *const kinds[] = {"?", "WRITE", "SCOPE", "LOCK", "PULL", "RESTART", "PURGE"};
+    static const char *const kinds[] = {"?",    "WRITE",   "SCOPE", "LOCK",
+                                        "PULL", "RESTART", "PURGE", "SWEEP"};
     char ts[48];
 
     print_ts(ts, sizeof(ts), t->ts);

@@ -21,6 +21,7 @@
  * D   what was promised, per write and per read, is in each member's log, dead ones included
  * N   an answer is for as many FULL members as there are, and no fewer than required
  * M2  a node that was FULL and is not again yet has in its log what was answered until it left
+ * A2  a FULL node's log has nothing newer than the node holds
  * L   the engine calls durable only what its log has
  * C   a swap that was answered had nothing between it and its base; one refused is never read
  * H   each handle given to an engine is released once (ddp_node.h)
