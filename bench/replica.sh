@@ -35,7 +35,8 @@
 #             clients (half of them writes): foreground p99 beside that without
 set -u
 cd "$(dirname "$0")/.." || exit 1
-seconds=2 short= parts="nodes3 nodes5 overload rejoin" rejoin_keys=1000000
+seconds=2 short='' parts="nodes3 nodes5 overload rejoin"
+rejoin_keys=${SNIC_BENCH_REJOIN_KEYS:-1000000}
 rounds_default=3
 while [ $# -gt 0 ]; do
     case $1 in
@@ -351,10 +352,11 @@ overload() {
     end_all
 }
 
-# full_again: waits until node 0 reports that all are full; 1 after two minutes
+# full_again: waits until the node that came back serves, which only a full one does; 1 after two
+# minutes
 full_again() {
     i=0
-    until tail -n +"$1" "$work/log.ours0" | grep -q 'full 0x7'; do
+    until tail -n +"$1" "$work/log.ours2" | grep -q 'this node serves'; do
         [ $((i += 1)) -le 1200 ] || return 1
         sleep 0.1
     done
@@ -362,7 +364,7 @@ full_again() {
 tx() { cat /sys/class/net/lo/statistics/tx_bytes; }
 rejoin() {
     ours_keys=$((rejoin_keys * 2)) ours_memory=$((rejoin_keys * 3 / 2048 + 128))M
-    ours_log=$((rejoin_keys * 4 / 1024 + 256))M
+    ours_log=$((rejoin_keys * 5 / 2048 + 256))M
     begin_ours 3
     ours_found= keys=$rejoin_keys all=ours round=1
     load ours --fill --clients 64 --pipeline 4 >"$work/load" ||
@@ -378,7 +380,7 @@ rejoin() {
         survivors=$at_ours at_ours=${at_ours%,*}
         load ours --fill --keys $((rejoin_keys / 100)) --clients 16 >"$work/load" ||
             { echo "skip replica rejoin: writes with two nodes fail"; break; }
-        lines=$(($(wc -l <"$work/log.ours0") + 1)) start=$(date +%s%N) bytes=$(tx)
+        lines=$(($(wc -l <"$work/log.ours2") + 1)) start=$(date +%s%N) bytes=$(tx)
         ours_node 2 3
         if [ $under = load ]; then
             measure rejoin_during ours "$pids_ours" load ours --clients 16 --get-percent 50 \

@@ -172,7 +172,10 @@ static void shard_failed(const struct ds_shard *s, int failure)
     const char *why = failure == SNIC_EEXIST     ? "the file is not a log of a shard"
                       : failure == SNIC_EVERSION ? "the log has another version's format"
                       : failure == SNIC_EINVAL   ? "the log does not fit the options"
-                                                 : snic_strerror(failure);
+                      : failure == SNIC_ENOSPC
+                          ? "no space: --log-size is too small for a log of values up to "
+                            "--value-max, or the file system is full"
+                          : snic_strerror(failure);
 
     ex_die("shard %u has stopped: log '%s/shard-%u.log': %s", s->index,
            s->node->config->server.directory, s->index, why);
