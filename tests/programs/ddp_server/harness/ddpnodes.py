@@ -139,8 +139,8 @@ class Ddp:
                 for line in lines if line.startswith("shard")]
 
     def full(self, i, connection):
-        return all(s["state"] == "serves" and int(s["full"], 16) >> i & 1
-                   for s in self.shards(connection))
+        return (connection("STORE", "NODES")[0] == 1 and
+                all(int(s["full"], 16) >> i & 1 for s in self.shards(connection)))
 
     def figures(self, connection):
         stats = dict(line.split(":", 1) for line in connection("INFO", "stats").decode().split()
