@@ -60,7 +60,7 @@ static void expire_arm(struct snic_store *s)
         return;
     }
     uint64_t now = store_now(s);
-    uint64_t due = expire_due(s, 0);
+    uint64_t due = snic_max_u64(expire_due(s, 0), s->expire_from);
     uint64_t at = snic_loop_clock(s->loop) + (due > now ? due - now : 0);
     if (!s->expiry.armed || s->expiry.deadline_ns != at)
         snic_loop_arm(s->loop, &s->expiry, at);
@@ -116,8 +116,11 @@ void store_expire_value(struct snic_store *s, uint32_t n, uint64_t ts,
 static void expire_done(struct snic_store_op *op)
 {
     struct store_expiry *x = SNIC_CONTAINER(op, struct store_expiry, op);
+    struct snic_store *s = op->store;
     x->used = 0;
-    op->store->stats.expired += op->result == 0;
+    s->stats.expired += op->result == 0;
+    if (op->result != 0 && op->result != SNIC_ECANCELED)
+        s->expire_from = store_now(s) + SNIC_STORE__LOOK_NS; /* refused: so would the others be */
 }
 
 static int expire_mine(const struct snic_store *s, const struct store_node *k, uint64_t now)
@@ -163,6 +166,21 @@ static int expire_begin(struct snic_store *s, uint32_t n)
     return result == 0 ? 0 : SNIC_EAGAIN;
 }
 
+/* What is due, as much as one call does. The later it is already, the longer until the next look.
+ */
+static void expire_some(struct snic_store *s, uint64_t now)
+{
+    for (uint32_t i = 0; i < SNIC_STORE__DUE && s->heap_count > 0 && expire_due(s, 0) <= now; i++) {
+        uint32_t n = s->p.heap[0];
+        const struct store_node *k = &s->p.nodes[n];
+        uint64_t look = snic_max_u64(SNIC_STORE__LOOK_NS, (now - k->expires_ns) / 4);
+        if (expire_mine(s, k, now) && expire_begin(s, n) != 0)
+            look = SNIC_STORE__LOOK_NS / 100;
+        if (k->heap != 0)
+            expire_set(s, n, now + look);
+    }
+}
+
 void store_expire_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_store *s = SNIC_CONTAINER(t, struct snic_store, expiry);
@@ -170,14 +188,8 @@ void store_expire_fire(struct snic_timer *t, uint64_t now_ns)
     (void)now_ns;
     if (s->stopped)
         return;
-    for (uint32_t i = 0; i < SNIC_STORE__DUE && s->heap_count > 0 && expire_due(s, 0) <= now; i++) {
-        uint32_t n = s->p.heap[0];
-        uint64_t look = SNIC_STORE__LOOK_NS;
-        if (expire_mine(s, &s->p.nodes[n], now) && expire_begin(s, n) != 0)
-            look = SNIC_STORE__LOOK_NS / 100;
-        if (s->p.nodes[n].heap != 0)
-            expire_set(s, n, now + look);
-    }
+    if (s->expire_from <= now)
+        expire_some(s, now);
     expire_arm(s);
 }
 

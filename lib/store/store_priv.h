@@ -155,6 +155,7 @@ struct snic_store {
     uint32_t held;       /* list of nodes whose value is held */
     uint32_t generation; /* I4 */
     uint32_t heap_count;
+    uint64_t expire_from; /* no deletion before: one was refused */
     struct snic_timer expiry;
     struct store_expiry expiries[SNIC_STORE__EXPIRIES];
 
