@@ -99,6 +99,11 @@ void ds_node_password(struct ds_node *n, char out[RESP_PASSWORD_MAX]);
 
 /* ---- watch.c ---- */
 
+void ds_cmd_watchkey(struct ds_call *k);
+void ds_cmd_unwatchkey(struct ds_call *k);
+/** The client has gone, or its connection begins anew. */
 void ds_watch_end_all(struct ds_shard *s, struct ds_client *c);
+/** The timer: of clients that have not taken what they were sent. */
+void ds_watch_retry(struct snic_timer *t, uint64_t now_ns);
 
 #endif

@@ -104,6 +104,7 @@ struct ds_client {
     int challenged;
     struct snic_link watches;
     uint32_t watches_count;
+    int64_t watch_ids;
     const struct ds_command *last;
     char name[DS_NAME_MAX];
     char lib_name[DS_NAME_MAX];
@@ -298,7 +299,9 @@ struct ds_shard {
     int retry_armed;
     struct ds_scopes *scopes;
     struct ds_cursors *cursors;
-    struct ds_watches *watches;
+    struct snic_link watch_waits; /* watch.c */
+    struct snic_timer watch_timer;
+    int watch_armed;
     struct snic_timer publish;
     uint64_t bytes; /* of the commands of all clients that are under way */
     int served;     /* as the log has it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A shard's doors and its replica: opened, watched, closed. */
-#include "node.h"
+#include "commands.h"
 
 #include "../server/memory.h"
 
@@ -150,6 +150,8 @@ void ds_shard_open(struct ds_shard *s)
         snic_link_init(&s->held[i]);
     snic_link_init(&s->retry);
     snic_link_init(&s->timed);
+    snic_link_init(&s->watch_waits);
+    snic_timer_init(&s->watch_timer, ds_watch_retry);
     snic_timer_init(&s->retry_timer, ds_request_retry);
     s->drain.fn = shard_drain;
     s->random = (uint64_t)time(NULL) ^ s->index;
@@ -238,6 +240,7 @@ void ds_shard_close(struct ds_shard *s)
     snic_io_close(s->log);
     snic_loop_cancel(s->loop, &s->retry_timer);
     snic_loop_cancel(s->loop, &s->publish);
+    snic_loop_cancel(s->loop, &s->watch_timer);
     free(s->memory);
     free(s->clients);
     free(s->args);

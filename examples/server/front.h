@@ -77,6 +77,11 @@ int ex_front_kill(struct ex_front *f, uint64_t client);
 /** Copy the reply to message @p seq; one to a client that has gone is dropped. */
 void ex_front_reply(struct ex_front *f, uint64_t client, uint64_t seq, const struct snic_iov *iov,
                     uint32_t count, uint32_t flags);
+/** Bytes that are no message's reply, between replies; to a client that has gone they are dropped.
+ * @return bytes that it has not taken yet */
+size_t ex_front_push(struct ex_front *f, uint64_t client, const void *data, size_t size);
+/** Bytes that a client has not taken yet. */
+size_t ex_front_unsent(struct ex_front *f, uint64_t client);
 /** Stop accepting and reading, send what is answered, close; then done(ctx). */
 void ex_front_drain(struct ex_front *f, void (*done)(void *ctx), void *ctx);
 /** After the drain. */

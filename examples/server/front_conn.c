@@ -101,6 +101,26 @@ void ex_front_reply(struct ex_front *f, uint64_t client, uint64_t seq, const str
         front_reply(c, seq, iov, count, (flags & EX_FRONT_CLOSE) != 0);
 }
 
+size_t ex_front_push(struct ex_front *f, uint64_t client, const void *data, size_t size)
+{
+    struct front_conn *c = front_find(f, client);
+
+    if (c == NULL || c->closing)
+        return 0;
+    if (front_out_append(&c->out, data, size) != 0)
+        c->closing = 1;
+    front_mark(c);
+    front_account(c);
+    return front_unsent(c);
+}
+
+size_t ex_front_unsent(struct ex_front *f, uint64_t client)
+{
+    const struct front_conn *c = front_find(f, client);
+
+    return c != NULL ? front_unsent(c) : 0;
+}
+
 /* ---- Input ---- */
 
 /* Not read from: with many messages under way, at the hard limit until it takes replies, or F4. */

@@ -149,6 +149,54 @@ def test_store_for_client_libraries(binary):
         assert b.cmd("STORE", "GET", "s")[0] == -2
 
 
+def changes(conn, count):
+    """The next changes: (id, kind, key, value), and the last position."""
+    out, position = [], None
+    for _ in range(count):
+        word, number, kind, key, value, _, position = conn.reply()
+        assert word == b"watch"
+        out.append((number, kind.decode(), key, value))
+    return out, position
+
+
+def test_watches(binary):
+    with Cluster(binary, shards=2).found() as k:
+        a, w = k.conn(0), k.conn(1)  # writes at one node are seen at another
+        assert w.cmd("WATCHKEY", "a") == 1
+        assert changes(w, 1)[0] == [(1, "begin", b"a", None)]
+        for command in (("SET", "a", "1"), ("INCR", "a"), ("DEL", "a"), ("SET", "b", "1")):
+            a.cmd(*command)
+        got, position = changes(w, 3)
+        assert got == [(1, "put", b"a", b"1"), (1, "put", b"a", b"2"), (1, "delete", b"a", None)]
+        refused(w.cmd("GET", "a"), "only WATCHKEY")
+        assert w.cmd("PING") == [b"pong", b""]
+        assert w.cmd("UNWATCHKEY", "1") == 1 and w.cmd("GET", "b") == b"1"
+        a.cmd("SET", "a", "3")
+        assert w.cmd("WATCHKEY", "a", "FROM", position) == 2  # no gap
+        assert changes(w, 2)[0] == [(2, "begin", b"a", None), (2, "put", b"a", b"3")]
+        assert w.cmd("RESET") == "RESET"
+        refused(w.cmd("WATCHKEY", "a", "FROM", "x"), "positions")
+        assert w.cmd("WATCHPREFIX", "p:") == 3
+        assert sorted(changes(w, 2)[0]) == [(3, "begin", b"p:", None)] * 2
+        for i in range(100):
+            a.cmd("SET", "p:%d" % i, str(i))
+        got = changes(w, 100)[0]
+        assert sorted(c[2] for c in got) == sorted(b"p:%d" % i for i in range(100))
+        slow = k.conn(1)  # it does not read: it misses changes and is told so, others do not
+        assert slow.cmd("WATCHKEY", "p:1") == 1
+        for i in range(3000):
+            a.send("SET", "p:1", "%d" % i + "x" * 4000)
+        for i in range(3000):
+            assert a.reply() == "OK"
+        got = changes(slow, 1)[0]
+        while got[-1][1] != "overflow" and not (got[-1][3] or b"").startswith(b"2999"):
+            got += changes(slow, 1)[0]
+        assert got[0][1] == "begin"
+        w.close()
+        slow.close()
+        k.until(1, "INFO", "clients", want=lambda r: b"connected_clients:1\r\n" in r)
+
+
 def test_a_node_dies_and_returns(binary):
     with Cluster(binary, shards=2).found() as k:
         c = k.conn(0)
