@@ -267,8 +267,9 @@ LAYERS = {
     ],
     "examples/ddp_server": [
         # messages between loops; state; requests on keys; commands and their table; the rest
-        ["mail.c", "error.c", "identity.c"], ["state.c", "scope.c"], ["request.c", "metrics.c"],
-        ["watch.c"],
+        ["mail.c", "error.c", "identity.c", "cluster.c"], ["ctl_link.c"], ["ctl_backup.c"],
+        ["ctl.c"], ["state.c", "scope.c"], ["request.c", "metrics.c"],
+        ["watch.c", "command_admin.c"],
         ["command_key.c", "command_durability.c"],
         ["command_scan.c", "command_session.c", "command_store.c", "command_string.c",
          "command_server.c"],

@@ -93,6 +93,7 @@ static const struct ds_command commands[] = {
     LOCAL("info", -1, 0, "loading stale", ds_cmd_info),
     LOCAL("command", -1, 0, "loading stale", ds_cmd_command),
     LOCAL("cluster", -2, 0, "loading stale", ds_cmd_cluster),
+    LOCAL("admin", -2, DS_NO_AUTH, "admin noscript loading stale", ds_cmd_admin),
     LOCAL("role", 1, 0, "noscript loading stale fast", ds_cmd_role),
     LOCAL("shutdown", -1, 0, "admin noscript loading stale no_multi", ds_cmd_shutdown),
     LOCAL("multi", 1, 0, "noscript loading stale fast", ds_cmd_multi),

@@ -97,6 +97,10 @@ void ds_cmd_shutdown(struct ds_call *k);
 /** A copy of the password, "" if there is none. */
 void ds_node_password(struct ds_node *n, char out[RESP_PASSWORD_MAX]);
 
+/* ---- command_admin.c ---- */
+
+void ds_cmd_admin(struct ds_call *k);
+
 /* ---- watch.c ---- */
 
 void ds_cmd_watchkey(struct ds_call *k);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* ddp_server: the command line, and the node's life. */
-#include "node.h"
+#include "cluster.h"
+#include "ctl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 
 static const char summary[] =
     "ddp_server: one node of a replicated key-value store that speaks the Redis protocol.\n"
-    "Every node holds every key, reads are local and linearizable (MINOS).";
+    "Every node holds every key, reads are local and linearizable (MINOS).\n"
+    "`ddp_server found` makes the files of a new cluster; `ddp_server ctl` is the operator's.";
 
 /* ---- Options ---- */
 
@@ -93,9 +95,21 @@ static size_t main_limit_options(struct ds_config *c, struct ex_option *out)
     return SNIC_COUNTOF(options);
 }
 
+/* The file of --config counts for what the command line does not set. */
+static void main_config(struct ds_config *c, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc)
+            ds_cluster_read(c, argv[i + 1]);
+        else if (strncmp(argv[i], "--config=", 9) == 0)
+            ds_cluster_read(c, argv[i] + 9);
+    }
+}
+
 static void main_options(struct ds_config *c, int argc, char **argv)
 {
     struct ex_option all[64];
+    const char *config = NULL;
     const struct ex_option options[] = {
         {"listen", EX_TEXT, &c->server.listen, "ADDRESS:PORT", "clients; default 127.0.0.1:6379", 0,
          0, NULL},
@@ -103,6 +117,14 @@ static void main_options(struct ds_config *c, int argc, char **argv)
          NULL},
         {"peers", EX_TEXT, &c->peers, "ADDRESS:PORT,...",
          "of all nodes, by number, this one too; shard S uses the port plus S", 0, 0, NULL},
+        {"config", EX_TEXT, &config, "FILE",
+         "of `ddp_server found`: the cluster's number, --peers, --clients, --shards, --value-max, "
+         "--witness, --min-full, and FILE.key beside it",
+         0, 0, NULL},
+        {"cluster-key", EX_TEXT, &c->key_file, "FILE",
+         "the cluster's key: everything between nodes is encrypted, and `ddp_server ctl` has to "
+         "have it; default: none, or that of --config",
+         0, 0, NULL},
         {"cluster", EX_NUMBER, &c->cluster, "N",
          "number of the cluster, which no other on this network has; default 1", 1, UINT64_MAX / 2,
          NULL},
@@ -136,7 +158,10 @@ static void main_options(struct ds_config *c, int argc, char **argv)
 
     memcpy(all, options, sizeof(options));
     count += main_limit_options(c, all + count);
+    main_config(c, argc, argv);
     ex_options(argc, argv, all, count, summary);
+    if (c->key_file != NULL)
+        ds_cluster_key_read(c->key_file, c->key);
 }
 
 /* The addresses of a list; each is passed to @p take. */
@@ -285,7 +310,7 @@ static int main_serve(struct ds_config *c)
     }
     n.shards = calloc(n.count, sizeof(*n.shards));
     if (n.shards == NULL || pthread_barrier_init(&n.closing, NULL, n.count) != 0)
-        ex_die("out of memory");
+        ex_die("out of memory for %u shards (--shards)", n.count);
     for (uint32_t i = 0; i < n.count; i++) {
         n.shards[i].node = &n;
         n.shards[i].index = i;
@@ -331,6 +356,11 @@ int main(int argc, char **argv)
         .timeout_s = 10,
     };
 
+    if (argc > 1 && strcmp(argv[1], "found") == 0)
+        return ds_found(&c, argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "ctl") == 0)
+        return ds_ctl(argc - 1, argv + 1);
+    ex_synopsis = "[found|ctl] [OPTION]...";
     resp_settings_default(&c.settings);
     main_options(&c, argc, argv);
     ex_log_set(c.server.log_level, "ddp");

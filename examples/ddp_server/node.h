@@ -277,6 +277,8 @@ struct ds_shard {
     struct snic_io *log;
     struct snic_store *store;
     void *memory;
+    void *secret; /* of the cluster's key, for mac(); NULL: none */
+    void *gcm;
     struct ex_front *front;
     struct resp_framing framing;
     struct ds_client *clients;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A shard's doors and its replica: opened, watched, closed. */
+#include "cluster.h"
 #include "commands.h"
 
 #include "../server/memory.h"
@@ -107,6 +108,29 @@ static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
     o->ctx = s;
 }
 
+/* With the cluster's key everything between the nodes is sealed. */
+static void shard_open_key(struct ds_shard *s, struct snic_replica_opts *o,
+                           struct snic_store_opts *t)
+{
+    static const char label[] = "ddp_server keys";
+    unsigned char first[16];
+    unsigned char hash[32];
+    int r;
+
+    if (s->node->config->key_file == NULL)
+        return;
+    s->secret = ds_cluster_secret(s->node->config->key);
+    ds_random(first, sizeof(first));
+    r = snic_ebs_openssl_gcm_open(&s->gcm, first, sizeof(first));
+    if (r != 0 || snic_ebs_openssl()->mac(s->secret, label, sizeof(label), hash) != 0)
+        ex_die("cannot use the cluster's key: %s", snic_strerror(r));
+    memcpy(t->hash_key, hash, sizeof(t->hash_key));
+    o->sec = snic_ebs_openssl();
+    o->secret = s->secret;
+    o->gcm = s->gcm;
+    ds_random(o->random, sizeof(o->random));
+}
+
 static void shard_open_store(struct ds_shard *s)
 {
     const struct ds_config *c = s->node->config;
@@ -118,6 +142,7 @@ static void shard_open_store(struct ds_shard *s)
     int r;
 
     shard_options(s, &o, addrs);
+    shard_open_key(s, &o, &t);
     t.replica = &o;
     t.value_max = (uint32_t)c->value_max;
     size = snic_store_memsize(&t);
@@ -241,6 +266,10 @@ void ds_shard_close(struct ds_shard *s)
     snic_loop_cancel(s->loop, &s->retry_timer);
     snic_loop_cancel(s->loop, &s->publish);
     snic_loop_cancel(s->loop, &s->watch_timer);
+    if (s->secret != NULL)
+        snic_ebs_openssl_close(s->secret);
+    if (s->gcm != NULL)
+        snic_ebs_openssl_close(s->gcm);
     free(s->memory);
     free(s->clients);
     free(s->args);

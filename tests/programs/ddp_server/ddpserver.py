@@ -44,15 +44,17 @@ class Cluster:
         self.peers = ports[:nodes]
         self.ports = [ports[nodes] + i for i in range(nodes)]
         self.processes = [None] * nodes
+        self.config = None
 
     def command(self, i, found=False, options=()):
         peers = ",".join("127.0.0.1:%d" % p for p in self.peers)
         clients = ",".join("127.0.0.1:%d" % p for p in self.ports)
-        return [self.binary, "--node", str(i), "--peers", peers, "--clients", clients, "--dir",
+        cluster = ["--config", self.config] if self.config else [
+            "--peers", peers, "--clients", clients, "--shards", str(self.shards)]
+        return [self.binary, "--node", str(i), *cluster, "--dir",
                 os.path.join(self.directory, str(i)), "--listen", "127.0.0.1:%d" % self.ports[i],
-                "--shards", str(self.shards), "--log-size", "64M", "--keys", "20000", "--memory",
-                "256M"] + self.options + self.node_options.get(i, []) + list(options) + (
-                    ["--found"] if found else [])
+                "--log-size", "64M", "--keys", "20000", "--memory", "256M", *self.options,
+                *self.node_options.get(i, []), *options, *(["--found"] if found else [])]
 
     def start(self, i, found=False, options=()):
         with open(os.path.join(self.directory, "%d.log" % i), "ab") as log:

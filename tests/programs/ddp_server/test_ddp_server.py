@@ -182,7 +182,7 @@ def test_watches(binary):
             a.cmd("SET", "p:%d" % i, str(i))
         got = changes(w, 100)[0]
         assert sorted(c[2] for c in got) == sorted(b"p:%d" % i for i in range(100))
-        slow = k.conn(1)  # it does not read: it misses changes and is told so, others do not
+        slow = k.conn(1)  # it does not read: it gets `overflow`, others do not
         assert slow.cmd("WATCHKEY", "p:1") == 1
         for i in range(3000):
             a.send("SET", "p:1", "%d" % i + "x" * 4000)
@@ -281,6 +281,70 @@ def test_orderly_end(binary):
         k.until(0, "GET", "e0", want=lambda r: r == b"v")
         d = k.conn(0)
         assert sum(d.cmd("GET", "e%d" % i) == b"v" for i in range(200)) >= done
+
+
+def run(*command, code=0):
+    p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+                       check=False)
+    text = p.stdout.decode()
+    assert p.returncode == code, (p.returncode, text)
+    return text
+
+
+def test_founding_ctl_and_backup(binary):
+    with Cluster(binary, shards=2) as k:
+        conf = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", conf, "--shards", "2", "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
+            ",".join("127.0.0.1:%d" % p for p in k.ports))
+        assert "exists" in run(binary, "found", "--file", conf, "--peers", "127.0.0.1:1", code=1)
+        assert os.stat(conf + ".key").st_mode & 0o777 == 0o600
+        k.config = conf
+        k.found()
+        c = k.conn(0)
+        for i in range(1500):
+            c.send("SET", "k%d" % i, "value %d" % i * (i % 50))
+        for i in range(1500):
+            assert c.reply() == "OK"
+        assert c.cmd("SET", "ttl", "x", "PX", "1000000") == "OK"
+        refused(c.cmd("ADMIN", "DRAIN"), "NOPERM")
+        refused(c.cmd("ADMIN", "PROVE", "00" * 32), "WRONGPASS")
+        text = run(binary, "ctl", "status", "--config", conf)
+        assert text.count("serves") == 6 and text.count("full 0,1,2") == 6, text
+        assert text.count(": up") == 12, text
+        other = os.path.join(k.directory, "other.key")
+        with open(other, "w", encoding="utf-8") as f:
+            f.write("ab" * 32 + "\n")
+        assert "read by others" in run(binary, "ctl", "status", "--cluster-key", other, code=1)
+        os.chmod(other, 0o600)
+        at = "127.0.0.1:%d" % k.ports[1]
+        wrong = run(binary, "ctl", "drain", "--cluster-key", other, "--connect", at, code=1)
+        assert "not the cluster's key" in wrong, wrong
+        backup = os.path.join(k.directory, "backup")
+        assert "1501 keys" in run(binary, "ctl", "backup", "--config", conf, "--file", backup)
+        for i in range(0, 1500, 2):
+            c.cmd("DEL", "k%d" % i)
+        assert c.cmd("SET", "k1", "newer") == "OK"
+        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup, "--if-absent")
+        assert "750 keys restored" in text and "751 existed" in text, text
+        assert c.cmd("GET", "k1") == b"newer" and c.cmd("DBSIZE") == 1501
+        assert "1501 keys" in run(binary, "ctl", "restore", "--config", conf, "--file", backup)
+        for i in range(1500):
+            assert c.cmd("GET", "k%d" % i) == b"value %d" % i * (i % 50)
+        assert 900000 < c.cmd("PTTL", "ttl") <= 1000000
+        with open(backup, "r+b") as f:
+            f.seek(5000)
+            f.write(b"\xff")
+        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup, code=1)
+        assert "damaged" in text, text
+        assert "ends" in run(binary, "ctl", "drain", "--config", conf, "--connect", at)
+        assert k.processes[1].wait(30) == 0
+        k.processes[1] = None
+        # a node with another key is no node of this cluster
+        k.start(1, options=["--cluster-key", other])
+        k.until(0, "CLUSTER", "STATE", want=lambda r: b"down" in str(r).encode())
+        with k.conn(1) as d:
+            refused(d.cmd("GET", "k1"), "")
 
 
 def ends(k, i, options, *words, found=False):

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* `ddp_server ctl`: status, drain, backup, restore. */
+#include "ctl.h"
+
+#include "cluster.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CTL_NODES 32
+
+static const char summary[] =
+    "ddp_server ctl: the operator's tool.\n\n"
+    "  status    each node's shards: state, epoch, members, lag of others, the log's fill\n"
+    "  drain     the node of --connect answers what it has taken, and ends\n"
+    "  backup    write a copy of all keys to --file, each as it is at its moment\n"
+    "  restore   write the keys of --file; with --if-absent only those that do not exist";
+
+/* ---- status ---- */
+
+static int64_t ctl_number(const struct ctl_reply *r, const char *name)
+{
+    const struct ctl_reply *v = ctl_reply_find(r, name);
+
+    return v != NULL ? v->number : 0;
+}
+
+static const char *ctl_text(const struct ctl_reply *r, const char *name)
+{
+    const struct ctl_reply *v = ctl_reply_find(r, name);
+
+    return v != NULL && v->text != NULL ? v->text : "?";
+}
+
+/* "0,1,2" */
+static void ctl_set(const struct ctl_reply *r, const char *name, char *out, size_t max)
+{
+    const struct ctl_reply *v = ctl_reply_find(r, name);
+    size_t n = 0;
+
+    (void)snprintf(out, max, "-");
+    for (size_t i = 0; v != NULL && i < v->count && n < max; i++)
+        n += (size_t)snprintf(out + n, max - n, "%s%" PRId64, i > 0 ? "," : "", v->items[i].number);
+}
+
+static void status_shard(const struct ctl_reply *s)
+{
+    const struct ctl_reply *peers = ctl_reply_find(s, "peers");
+    int64_t segments = ctl_number(s, "log_segments");
+    char full[64];
+    char learners[64];
+
+    ctl_set(s, "full", full, sizeof(full));
+    ctl_set(s, "learners", learners, sizeof(learners));
+    printf("  shard %" PRId64 ": %s, epoch %" PRId64 ", full %s, learners %s, min_full %" PRId64
+           "%s, %" PRId64 " keys, log %" PRId64 "%% full\n",
+           ctl_number(s, "shard"), ctl_text(s, "state"), ctl_number(s, "epoch"), full, learners,
+           ctl_number(s, "min_full"), ctl_number(s, "writable") != 0 ? "" : " (writes are refused)",
+           ctl_number(s, "keys"),
+           segments > 0 ? 100 - 100 * ctl_number(s, "log_segments_free") / segments : 0);
+    for (size_t i = 0; peers != NULL && i < peers->count; i++) {
+        const struct ctl_reply *p = &peers->items[i];
+        const char *refusal = ctl_text(p, "refusal");
+
+        printf("    node %" PRId64 ": %s, round trip %" PRId64 " us, flush %" PRId64
+               " us, behind %" PRId64 " messages, %" PRId64 " bytes%s%s\n",
+               ctl_number(p, "node"), ctl_text(p, "link"), ctl_number(p, "rtt_us"),
+               ctl_number(p, "flush_us"), ctl_number(p, "lag_messages"), ctl_number(p, "lag_bytes"),
+               refusal[0] != 0 ? ", refused: " : "", refusal);
+    }
+}
+
+/* One node. @return 1: it serves */
+static int status_node(const char *address, const struct ctl *c)
+{
+    const char *words[] = {"CLUSTER", "STATE"};
+    const struct ctl_reply *shards;
+    struct ctl_reply r;
+    struct ctl_link l;
+    char error[256];
+    int serves = 1;
+
+    if (ctl_link_open(&l, address, c, error, sizeof(error)) != 0) {
+        printf("%s: %s\n", address, error);
+        return 0;
+    }
+    ctl_link_command(&l, &r, words, 2);
+    printf("%s: node %" PRId64 " of %" PRId64 "\n", address, ctl_number(&r, "node"),
+           ctl_number(&r, "nodes"));
+    shards = ctl_reply_find(&r, "shards");
+    for (size_t i = 0; shards != NULL && i < shards->count; i++) {
+        status_shard(&shards->items[i]);
+        serves &= ctl_number(&shards->items[i], "serves") != 0;
+    }
+    ctl_reply_free(&r);
+    ctl_link_close(&l);
+    return serves;
+}
+
+/* All nodes: those of --connect, or what these know of. @return exit code: 1 some do not serve */
+static int ctl_status(const struct ctl *c)
+{
+    char text[4096];
+    char *save = NULL;
+    int serve = 1;
+
+    (void)snprintf(text, sizeof(text), "%s", c->connect);
+    for (char *p = strtok_r(text, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save))
+        serve &= status_node(p, c);
+    return serve ? 0 : 1;
+}
+
+/* ---- The others: of one node ---- */
+
+static void ctl_drain(struct ctl_link *l, const struct ctl *c)
+{
+    const char *words[] = {"ADMIN", "DRAIN"};
+    struct ctl_reply r;
+
+    (void)c;
+    ctl_link_command(l, &r, words, 2);
+    if (r.type == '-')
+        ex_die("%s: %s", l->address, r.text);
+    ctl_reply_free(&r);
+    printf("%s drains and ends\n", l->address);
+}
+
+/* The first node of --connect that can be reached. */
+static void ctl_open(struct ctl_link *l, const struct ctl *c)
+{
+    static char text[4096];
+    char *save = NULL;
+    char error[256] = "no address";
+
+    (void)snprintf(text, sizeof(text), "%s", c->connect);
+    for (char *p = strtok_r(text, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save))
+        if (ctl_link_open(l, p, c, error, sizeof(error)) == 0)
+            return;
+    ex_die("cannot connect to %s (--connect): %s", c->connect, error);
+}
+
+static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char **argv)
+{
+    const struct ex_option options[] = {
+        {"connect", EX_TEXT, &c->connect, "ADDRESS:PORT,...",
+         "nodes; default those that --config has as clients, or 127.0.0.1:6379", 0, 0, NULL},
+        {"config", EX_TEXT, &c->config, "FILE", "of `ddp_server found`", 0, 0, NULL},
+        {"cluster-key", EX_TEXT, &c->key_file, "FILE",
+         "the cluster's key; default FILE.key beside --config", 0, 0, NULL},
+        {"file", EX_TEXT, &c->file, "PATH", "of backup and restore", 0, 0, NULL},
+        {"if-absent", EX_FLAG, &c->if_absent, NULL, "restore: keys that exist stay as they are", 0,
+         0, NULL},
+    };
+
+    ex_synopsis = "ctl status|drain|backup|restore [OPTION]...";
+    ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+    if (c->config != NULL)
+        ds_cluster_read(config, c->config);
+    if (c->key_file == NULL)
+        c->key_file = config->key_file;
+    if (c->key_file == NULL)
+        ex_usage("--cluster-key is missing: ctl has to prove the cluster's key");
+    if (c->connect == NULL)
+        c->connect = config->clients_text != NULL ? config->clients_text : "127.0.0.1:6379";
+    ds_cluster_key_read(c->key_file, c->key);
+    c->secret = ds_cluster_secret(c->key);
+}
+
+int ds_ctl(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(struct ctl_link *l, const struct ctl *c);
+        int file;
+    } verbs[] = {{"drain", ctl_drain, 0}, {"backup", ctl_backup, 1}, {"restore", ctl_restore, 1}};
+    static struct ds_config config;
+    struct ctl c = {.verb = argc > 1 ? argv[1] : ""};
+    struct ctl_link l;
+    size_t i = 0;
+    int verb = argc > 1 && argv[1][0] != '-';
+
+    ctl_options(&c, &config, argc - verb, argv + verb);
+    if (strcmp(c.verb, "status") == 0)
+        return ctl_status(&c);
+    while (i < SNIC_COUNTOF(verbs) && strcmp(c.verb, verbs[i].name) != 0)
+        i++;
+    if (i == SNIC_COUNTOF(verbs))
+        ex_usage("'%s' is none of status, drain, backup, restore", c.verb);
+    if (verbs[i].file && c.file == NULL)
+        ex_usage("--file is missing");
+    ctl_open(&l, &c);
+    verbs[i].run(&l, &c);
+    ctl_link_close(&l);
+    snic_ebs_openssl_close(c.secret);
+    return 0;
+}

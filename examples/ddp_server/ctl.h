@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file ddp_server/ctl.h
+ * `ddp_server ctl`: the operator's tool. It is a client of the nodes' port, one request at a time,
+ * that proves the cluster's key.
+ */
+#ifndef DS_CTL_H
+#define DS_CTL_H
+
+#include "../common.h"
+
+#include <stdio.h>
+
+/** `ddp_server ctl`. @return the program's exit code */
+int ds_ctl(int argc, char **argv);
+
+struct ctl {
+    const char *verb;
+    const char *connect;
+    const char *config;
+    const char *key_file;
+    const char *file;
+    int if_absent;
+    unsigned char key[32];
+    void *secret;
+};
+
+/* ---- ctl_link.c ---- */
+
+struct ctl_link {
+    int fd;
+    const char *address;
+    char *data;
+    size_t size;
+    size_t at;
+    size_t room;
+};
+
+struct ctl_reply {
+    char type; /**< '+', '-', ':', '$', '*'; '_': nil */
+    int64_t number;
+    char *text; /**< of '+', '-', '$', with a zero byte behind it */
+    size_t size;
+    struct ctl_reply *items;
+    size_t count;
+};
+
+/** Connects and, with a key, proves it. @return 0; -1 with the reason in @p error */
+int ctl_link_open(struct ctl_link *l, const char *address, const struct ctl *c, char *error,
+                  size_t error_size);
+void ctl_link_close(struct ctl_link *l);
+/** Sends a command of @p count arguments; exits with a clear line when the node has gone. */
+void ctl_link_send(struct ctl_link *l, const struct snic_iov *argv, size_t count);
+/** Takes a reply; likewise. */
+void ctl_link_take(struct ctl_link *l, struct ctl_reply *r);
+/** A command of words, and its reply. */
+void ctl_link_command(struct ctl_link *l, struct ctl_reply *r, const char *const *words,
+                      size_t count);
+void ctl_reply_free(struct ctl_reply *r);
+/** Of an array of names and values the value of @p name; NULL: there is none. */
+const struct ctl_reply *ctl_reply_find(const struct ctl_reply *r, const char *name);
+
+/* ---- ctl_backup.c ---- */
+
+void ctl_backup(struct ctl_link *l, const struct ctl *c);
+void ctl_restore(struct ctl_link *l, const struct ctl *c);
+
+#endif
