@@ -4,6 +4,7 @@
  *     ADMIN CHALLENGE            32 hexadecimal digits, for this connection
  *     ADMIN PROVE proof          HMAC-SHA-256 under the key of "ddp_server admin", 0, the challenge
  *     ADMIN DRAIN                as SIGTERM
+ *     MEMBERS ADD node address [WITNESS]    MEMBERS REMOVE node    MEMBERS REPLACE node [address]
  * A proof answers one challenge, so one that was overheard is of no use.
  */
 #include "cluster.h"
@@ -62,4 +63,95 @@ void ds_cmd_admin(struct ds_call *k)
     } else {
         ds_error(k->reply, "ERR unknown subcommand or wrong number of arguments for 'admin'");
     }
+}
+
+/* ---- MEMBERS ---- */
+
+/* The request of the arguments. 0; -1 the error is put */
+static int members_request(struct ds_request *r, struct snic_replica_request *q,
+                           struct snic_net_addr *addr)
+{
+    static const char *const verbs[] = {"", "add", "remove", "replace"};
+    char text[128];
+    int64_t node;
+
+    memset(q, 0, sizeof(*q));
+    for (uint32_t i = 1; i < SNIC_COUNTOF(verbs); i++)
+        if (resp_arg_is(&r->argv[1], verbs[i]))
+            q->kind = i;
+    if (q->kind == 0 || r->argc > 5 || resp_number(r->argv[2].data, r->argv[2].size, &node) != 0 ||
+        node < 0 || node >= DS_NODES_MAX || (q->kind == SNIC_MEMBER_ADD && r->argc < 4)) {
+        ds_error(&r->reply, "ERR MEMBERS ADD node address [WITNESS] | REMOVE node | REPLACE node "
+                            "[address]");
+        return -1;
+    }
+    q->node = (uint32_t)node;
+    if (r->argc > 4 && resp_arg_is(&r->argv[4], "witness"))
+        q->flags = SNIC_MEMBER_WITNESS;
+    if (r->argc < 4 || r->argv[3].size >= sizeof(text))
+        return 0;
+    memcpy(text, r->argv[3].data, r->argv[3].size);
+    text[r->argv[3].size] = 0;
+    if (snic_net_addr_parse(addr, text) != 0) {
+        ds_error(&r->reply, "ERR '%s' is not ADDRESS:PORT", text);
+        return -1;
+    }
+    addr->port = (uint16_t)(addr->port + r->shard->index);
+    q->addr = addr;
+    return 0;
+}
+
+static void members_failed(struct ds_request *r, const struct snic_replica_request *q, int rc)
+{
+    switch (rc) {
+    case SNIC_EBUSY:
+        ds_error(&r->reply, "TRYAGAIN the last change is not complete: a node of it is not FULL");
+        break;
+    case SNIC_ENOQUORUM:
+        ds_error(&r->reply,
+                 "ERR without node %u no majority of voters would be heard, or no node "
+                 "would have all keys",
+                 q->node);
+        break;
+    case SNIC_ENOSPC:
+        ds_error(&r->reply, "ERR the nodes have no memory for one more node: restart them first");
+        break;
+    case SNIC_EINVAL:
+        ds_error(&r->reply, "ERR node %u cannot be changed at itself, or the address is wrong",
+                 q->node);
+        break;
+    default:
+        ds_put_failure(r, rc);
+        break;
+    }
+}
+
+/* A shard that has the change already counts in `number`, so that a request can be repeated. */
+void ds_visit_members(struct ds_request *r)
+{
+    struct snic_replica_request q;
+    struct snic_net_addr addr;
+    int rc;
+
+    if (members_request(r, &q, &addr) == 0) {
+        rc = snic_replica_reconfigure(snic_store_replica(r->shard->store), &q);
+        r->number = rc == SNIC_EEXIST || rc == SNIC_ENOENT;
+        if (rc != 0 && !r->number)
+            members_failed(r, &q, rc);
+    }
+    ds_request_end(r);
+}
+
+void ds_join_members(struct ds_request *r)
+{
+    int64_t there = 0;
+
+    for (uint32_t i = 0; i < r->parts_count; i++)
+        there += r->parts[i]->number;
+    if (there < r->parts_count)
+        resp_put_text(&r->reply, "+OK\r\n");
+    else if (resp_arg_is(&r->argv[1], "add"))
+        ds_error(&r->reply, "ERR the node is configured already, or there is a witness");
+    else
+        ds_error(&r->reply, "ERR no such node is configured");
 }

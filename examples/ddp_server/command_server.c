@@ -356,10 +356,16 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
 {
     const struct ds_config *c = k->shard->node->config;
     struct resp_reply *r = k->reply;
+    static const char *const changes[] = {"none", "pending", "decided", "lost"};
     struct ds_snapshot s;
+    uint32_t configured;
+    int64_t others = 0;
 
+    if (i == k->shard->index)
+        ds_state_publish(k->shard);
     ds_state_get(&k->shard->node->shards[i], &s);
-    resp_put_map(r, 15);
+    configured = s.replica.member.view.configured;
+    resp_put_map(r, 19);
     cluster_pair(r, "shard", i);
     ds_put_text(r, "state");
     ds_put_text(r, ds_state_name(&s.replica));
@@ -375,10 +381,19 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
     cluster_pair(r, "log_segments", s.replica.wal.segments);
     cluster_pair(r, "log_segments_free", s.replica.wal.segments_free);
     cluster_pair(r, "log_good", s.replica.log_good);
+    cluster_set(r, "configured", configured);
+    cluster_set(r, "vacant", s.replica.member.view.vacant);
+    cluster_set(r, "witness", s.replica.member.view.witness);
+    ds_put_text(r, "change");
+    ds_put_text(r, s.replica.member.change < SNIC_COUNTOF(changes)
+                       ? changes[s.replica.member.change]
+                       : "?");
     ds_put_text(r, "peers");
-    resp_put_count(r, '*', c->nodes - 1);
-    for (uint32_t n = 0; n < c->nodes; n++)
-        if (n != c->node)
+    for (uint32_t n = 0; n < DS_NODES_MAX; n++)
+        others += n != c->node && (configured >> n & 1) != 0;
+    resp_put_count(r, '*', others);
+    for (uint32_t n = 0; n < DS_NODES_MAX; n++)
+        if (n != c->node && (configured >> n & 1) != 0)
             cluster_peer(r, n, &s.peers[n]);
 }
 

@@ -94,6 +94,7 @@ static const struct ds_command commands[] = {
     LOCAL("command", -1, 0, "loading stale", ds_cmd_command),
     LOCAL("cluster", -2, 0, "loading stale", ds_cmd_cluster),
     LOCAL("admin", -2, DS_NO_AUTH, "admin noscript loading stale", ds_cmd_admin),
+    ALL("members", -3, DS_ADMIN, "admin noscript", ds_visit_members, ds_join_members),
     LOCAL("role", 1, 0, "noscript loading stale fast", ds_cmd_role),
     LOCAL("shutdown", -1, 0, "admin noscript loading stale no_multi", ds_cmd_shutdown),
     LOCAL("multi", 1, 0, "noscript loading stale fast", ds_cmd_multi),

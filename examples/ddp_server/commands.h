@@ -100,6 +100,8 @@ void ds_node_password(struct ds_node *n, char out[RESP_PASSWORD_MAX]);
 /* ---- command_admin.c ---- */
 
 void ds_cmd_admin(struct ds_call *k);
+void ds_visit_members(struct ds_request *r);
+void ds_join_members(struct ds_request *r);
 
 /* ---- watch.c ---- */
 

@@ -13,6 +13,9 @@
 static const char summary[] =
     "ddp_server ctl: the operator's tool.\n\n"
     "  status    each node's shards: state, epoch, members, lag of others, the log's fill\n"
+    "  add       a new node --node N at --address (--witness: that only votes); then start it\n"
+    "  remove    --node N: it votes no more, and its directory is dead\n"
+    "  replace   --node N by one with an empty directory, at --address if that is another\n"
     "  drain     the node of --connect answers what it has taken, and ends\n"
     "  backup    write a copy of all keys to --file, each as it is at its moment\n"
     "  restore   write the keys of --file; with --if-absent only those that do not exist";
@@ -50,14 +53,17 @@ static void status_shard(const struct ctl_reply *s)
     int64_t segments = ctl_number(s, "log_segments");
     char full[64];
     char learners[64];
+    char vacant[64];
 
+    ctl_set(s, "vacant", vacant, sizeof(vacant));
     ctl_set(s, "full", full, sizeof(full));
     ctl_set(s, "learners", learners, sizeof(learners));
-    printf("  shard %" PRId64 ": %s, epoch %" PRId64 ", full %s, learners %s, min_full %" PRId64
-           "%s, %" PRId64 " keys, log %" PRId64 "%% full\n",
+    printf("  shard %" PRId64 ": %s, epoch %" PRId64
+           ", full %s, learners %s, vacant %s, min_full %" PRId64 "%s, %" PRId64
+           " keys, log %" PRId64 "%% full\n",
            ctl_number(s, "shard"), ctl_text(s, "state"), ctl_number(s, "epoch"), full, learners,
-           ctl_number(s, "min_full"), ctl_number(s, "writable") != 0 ? "" : " (writes are refused)",
-           ctl_number(s, "keys"),
+           vacant, ctl_number(s, "min_full"),
+           ctl_number(s, "writable") != 0 ? "" : " (writes are refused)", ctl_number(s, "keys"),
            segments > 0 ? 100 - 100 * ctl_number(s, "log_segments_free") / segments : 0);
     for (size_t i = 0; peers != NULL && i < peers->count; i++) {
         const struct ctl_reply *p = &peers->items[i];
@@ -126,6 +132,32 @@ static void ctl_drain(struct ctl_link *l, const struct ctl *c)
     printf("%s drains and ends\n", l->address);
 }
 
+/* add, remove, replace: at a node that is not the one that changes. */
+static void ctl_members(struct ctl_link *l, const struct ctl *c)
+{
+    char node[24];
+    const char *words[5] = {"MEMBERS", c->verb, node};
+    struct ctl_reply r;
+    size_t n = 3;
+
+    if (c->node == UINT64_MAX)
+        ex_usage("--node is missing");
+    if (c->address == NULL && strcmp(c->verb, "add") == 0)
+        ex_usage("--address is missing");
+    (void)snprintf(node, sizeof(node), "%" PRIu64, c->node);
+    if (c->address != NULL)
+        words[n++] = c->address;
+    if (c->witness)
+        words[n++] = "WITNESS";
+    ctl_link_command(l, &r, words, n);
+    if (r.type == '-')
+        ex_die("%s: %s", l->address, r.text);
+    ctl_reply_free(&r);
+    printf("%s of node %s is under way: `ddp_server ctl status` shows when no shard has a vacant "
+           "node\n",
+           c->verb, node);
+}
+
 /* The first node of --connect that can be reached. */
 static void ctl_open(struct ctl_link *l, const struct ctl *c)
 {
@@ -148,12 +180,16 @@ static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char 
         {"config", EX_TEXT, &c->config, "FILE", "of `ddp_server found`", 0, 0, NULL},
         {"cluster-key", EX_TEXT, &c->key_file, "FILE",
          "the cluster's key; default FILE.key beside --config", 0, 0, NULL},
+        {"node", EX_NUMBER, &c->node, "N", "of add, remove and replace", 0, DS_NODES_MAX - 1, NULL},
+        {"address", EX_TEXT, &c->address, "ADDRESS:PORT",
+         "of that node for the others; shard S uses the port plus S", 0, 0, NULL},
+        {"witness", EX_FLAG, &c->witness, NULL, "add: it votes and holds no data", 0, 0, NULL},
         {"file", EX_TEXT, &c->file, "PATH", "of backup and restore", 0, 0, NULL},
         {"if-absent", EX_FLAG, &c->if_absent, NULL, "restore: keys that exist stay as they are", 0,
          0, NULL},
     };
 
-    ex_synopsis = "ctl status|drain|backup|restore [OPTION]...";
+    ex_synopsis = "ctl status|add|remove|replace|drain|backup|restore [OPTION]...";
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
     if (c->config != NULL)
         ds_cluster_read(config, c->config);
@@ -173,9 +209,10 @@ int ds_ctl(int argc, char **argv)
         const char *name;
         void (*run)(struct ctl_link *l, const struct ctl *c);
         int file;
-    } verbs[] = {{"drain", ctl_drain, 0}, {"backup", ctl_backup, 1}, {"restore", ctl_restore, 1}};
+    } verbs[] = {{"add", ctl_members, 0}, {"remove", ctl_members, 0}, {"replace", ctl_members, 0},
+                 {"drain", ctl_drain, 0}, {"backup", ctl_backup, 1},  {"restore", ctl_restore, 1}};
     static struct ds_config config;
-    struct ctl c = {.verb = argc > 1 ? argv[1] : ""};
+    struct ctl c = {.verb = argc > 1 ? argv[1] : "", .node = UINT64_MAX};
     struct ctl_link l;
     size_t i = 0;
     int verb = argc > 1 && argv[1][0] != '-';
@@ -186,7 +223,7 @@ int ds_ctl(int argc, char **argv)
     while (i < SNIC_COUNTOF(verbs) && strcmp(c.verb, verbs[i].name) != 0)
         i++;
     if (i == SNIC_COUNTOF(verbs))
-        ex_usage("'%s' is none of status, drain, backup, restore", c.verb);
+        ex_usage("'%s' is none of status, add, remove, replace, drain, backup, restore", c.verb);
     if (verbs[i].file && c.file == NULL)
         ex_usage("--file is missing");
     ctl_open(&l, &c);

@@ -20,6 +20,9 @@ struct ctl {
     const char *config;
     const char *key_file;
     const char *file;
+    const char *address;
+    uint64_t node;
+    int witness;
     int if_absent;
     unsigned char key[32];
     void *secret;

@@ -70,9 +70,10 @@ static void metrics_add(struct ds_snapshot *sum, const struct ds_snapshot *s, in
     sum->query_limit += s->query_limit;
 }
 
-static void metrics_add_peers(struct ds_snapshot *sum, const struct ds_snapshot *s, uint32_t nodes)
+static void metrics_add_peers(struct ds_snapshot *sum, const struct ds_snapshot *s)
 {
-    for (uint32_t i = 0; i < nodes; i++) {
+    sum->replica.member.view.configured |= s->replica.member.view.configured;
+    for (uint32_t i = 0; i < DS_NODES_MAX; i++) {
         struct snic_replica_peer_stats *to = &sum->peers[i];
         const struct snic_replica_peer_stats *p = &s->peers[i];
 
@@ -161,10 +162,10 @@ static void metrics_peers(struct metrics_out *o, const struct ds_node *n,
                           const struct ds_snapshot *s, uint32_t learners)
 {
     metrics_put(o, learners, 0, "learning_shards");
-    for (uint32_t i = 0; i < n->config->nodes; i++) {
+    for (uint32_t i = 0; i < DS_NODES_MAX; i++) {
         const struct snic_replica_peer_stats *p = &s->peers[i];
 
-        if (i == n->config->node)
+        if (i == n->config->node || (s->replica.member.view.configured >> i & 1) == 0)
             continue;
         metrics_put(o, p->state, 0, "peer%u_shards_up", i);
         metrics_put(o, p->rtt_ns / 1000, 0, "peer%u_rtt_us", i);
@@ -189,7 +190,7 @@ size_t ds_metrics(void *ctx, struct ex_metric *out)
     for (uint32_t i = 0; i < n->count; i++) {
         ds_state_get(&n->shards[i], &s);
         metrics_add(&sum, &s, i == 0);
-        metrics_add_peers(&sum, &s, n->config->nodes);
+        metrics_add_peers(&sum, &s);
         metrics_add_latencies(&sum, &s);
         learners += s.replica.state == SNIC_REPLICA_RUNNING &&
                     s.replica.member.state == SNIC_MEMBER_LEARNING;

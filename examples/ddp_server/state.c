@@ -6,20 +6,24 @@
 
 const char *ds_state_name(const struct snic_replica_stats *i)
 {
-    static const char *const states[] = {"booting",
-                                         "lost its membership file",
-                                         "hears no majority of the nodes",
-                                         "waits for the nodes of the last membership",
-                                         "is not a member",
-                                         "is learning the keys",
-                                         "has no lease",
-                                         "serves"};
+    static const char *const states[] = {
+        [SNIC_MEMBER_BOOTING] = "is booting",
+        [SNIC_MEMBER_LOST] = "lost its membership file",
+        [SNIC_MEMBER_NO_MAJORITY] = "hears no majority of the nodes",
+        [SNIC_MEMBER_RESTARTING] = "waits for the nodes of the last membership",
+        [SNIC_MEMBER_REPLACED] = "was removed or replaced: it needs a new, empty directory",
+        [SNIC_MEMBER_OUTSIDE] = "is not a member",
+        [SNIC_MEMBER_LEARNING] = "is learning the keys",
+        [SNIC_MEMBER_NO_LEASE] = "has no lease",
+        [SNIC_MEMBER_SERVING] = "serves"};
 
     if (i->state == SNIC_REPLICA_READING)
         return "is reading its log";
     if (i->state == SNIC_REPLICA_STOPPED)
         return "has stopped";
-    return i->member.state < SNIC_COUNTOF(states) ? states[i->member.state] : "?";
+    return i->member.state < SNIC_COUNTOF(states) && states[i->member.state] != NULL
+               ? states[i->member.state]
+               : "is in an unknown state";
 }
 
 void ds_state_put(struct ds_shard *s, struct resp_reply *reply)
@@ -113,7 +117,7 @@ void ds_state_publish(struct ds_shard *s)
 
     (void)pthread_mutex_lock(&s->lock);
     snic_replica_get_stats(snic_store_replica(s->store), &n->replica);
-    for (uint32_t i = 0; i < s->node->config->nodes; i++)
+    for (uint32_t i = 0; i < DS_NODES_MAX; i++)
         if (snic_replica_get_peer(snic_store_replica(s->store), i, &n->peers[i]) != 0)
             n->peers[i].state = SNIC_REPLICA_PEER_DOWN;
     snic_store_get_stats(s->store, &n->store);

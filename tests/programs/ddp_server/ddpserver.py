@@ -86,22 +86,24 @@ class Cluster:
 
     def wait(self, i):
         """Until the node serves all keys."""
-        end = time.monotonic() + WAIT
-        with self.conn(i) as c:
-            while isinstance(c.cmd("DBSIZE"), Error):
-                assert time.monotonic() < end, "node %d does not serve: %s" % (i, self.log(i))
-                time.sleep(0.02)
+        self.until(i, "DBSIZE", want=lambda r: not isinstance(r, Error))
 
     def until(self, i, *command, want):
-        """Until the node's reply to the command is what is wanted."""
+        """Until the node's reply to the command is what is wanted. A connection may be reset while
+        the kernel still closes the sockets of the node's last process."""
         end = time.monotonic() + WAIT
-        with self.conn(i) as c:
-            while True:
-                reply = c.cmd(*command)
-                if want(reply):
-                    return reply
-                assert time.monotonic() < end, (command, reply, self.log(i))
-                time.sleep(0.05)
+        reply = None
+        while True:
+            try:
+                with self.conn(i) as c:
+                    while True:
+                        reply = c.cmd(*command)
+                        if want(reply):
+                            return reply
+                        assert time.monotonic() < end, (command, reply, self.log(i))
+                        time.sleep(0.03)
+            except Closed:
+                assert time.monotonic() < end and self.processes[i].poll() is None, self.log(i)
 
     def log(self, i):
         with open(os.path.join(self.directory, "%d.log" % i), encoding="utf-8") as f:

@@ -308,6 +308,7 @@ def test_founding_ctl_and_backup(binary):
             assert c.reply() == "OK"
         assert c.cmd("SET", "ttl", "x", "PX", "1000000") == "OK"
         refused(c.cmd("ADMIN", "DRAIN"), "NOPERM")
+        refused(c.cmd("MEMBERS", "REMOVE", "1"), "NOPERM")
         refused(c.cmd("ADMIN", "PROVE", "00" * 32), "WRONGPASS")
         text = run(binary, "ctl", "status", "--config", conf)
         assert text.count("serves") == 6 and text.count("full 0,1,2") == 6, text
@@ -340,11 +341,61 @@ def test_founding_ctl_and_backup(binary):
         assert "ends" in run(binary, "ctl", "drain", "--config", conf, "--connect", at)
         assert k.processes[1].wait(30) == 0
         k.processes[1] = None
+        # its disk is lost: the node is replaced by one with an empty directory
+        shutil.rmtree(os.path.join(k.directory, "1"))
+        run(binary, "ctl", "replace", "--config", conf, "--node", "1")
+        k.start(1)
+        k.wait(1)
+        with k.conn(1) as d:
+            assert d.cmd("DBSIZE") == 1501 and d.cmd("GET", "k42") == b"value 42" * 42
+        settled(k, 0, full=[0, 1, 2])
+        k.kill(1)
         # a node with another key is no node of this cluster
         k.start(1, options=["--cluster-key", other])
         k.until(0, "CLUSTER", "STATE", want=lambda r: b"down" in str(r).encode())
         with k.conn(1) as d:
             refused(d.cmd("GET", "k1"), "")
+
+
+def settled(k, i, **want):
+    """Until each shard of node i reports these, and nothing is vacant."""
+    def right(reply):
+        for s in reply[5]:
+            s = dict(zip((n.decode() for n in s[::2]), s[1::2]))
+            if s["vacant"] or any(s[n] != v for n, v in want.items()):
+                return False
+        return True
+    k.until(i, "CLUSTER", "STATE", want=right)
+
+
+def test_add_and_remove(binary):
+    with Cluster(binary, nodes=4) as k:
+        conf = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", conf, "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers[:3]))
+        k.config = conf
+        for i in range(3):
+            k.start(i, True)
+        k.wait(0)
+        at = ["--config", conf, "--connect", "127.0.0.1:%d" % k.ports[0]]
+        c = k.conn(0)
+        for i in range(500):
+            assert c.cmd("SET", "k%d" % i, str(i)) == "OK"
+        run(binary, "ctl", "add", *at, "--node", "3", "--address", "127.0.0.1:%d" % k.peers[3])
+        assert "configured already" in run(binary, "ctl", "add", *at, "--node", "1", "--address",
+                                           "127.0.0.1:1", code=1)
+        k.start(3, options=["--peers", ",".join("127.0.0.1:%d" % p for p in k.peers)])
+        settled(k, 0, full=[0, 1, 2, 3])
+        k.wait(3)
+        assert k.conn(3).cmd("DBSIZE") == 500
+        run(binary, "ctl", "remove", *at, "--node", "1")
+        settled(k, 0, full=[0, 2, 3], configured=[0, 2, 3])
+        refused(k.conn(1).cmd("GET", "k1"), "CLUSTERDOWN")
+        k.kill(1)
+        assert "no such node" in run(binary, "ctl", "remove", *at, "--node", "9", code=1)
+        k.kill(2)  # the new node counts
+        k.until(0, "SET", "k1", "x", want=lambda r: r == "OK")
+        assert k.conn(3).cmd("GET", "k1") == b"x"
 
 
 def ends(k, i, options, *words, found=False):
