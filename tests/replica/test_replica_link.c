@@ -408,7 +408,7 @@ static void test_replica_link_repeats_not_sent(void **state)
 /* A value leaves as the peer permits it, and messages without values before its rest. */
 static void test_replica_link_small_overtakes_large(void **state)
 {
-    uint32_t any, large = 0, acks = 0, behind = 0;
+    uint32_t any, large = 0, acks = 0, behind = 0, bytes;
     struct snic_ddp_msg m = inv(0), ack = {.type = SNIC_DDP_ACK, .src = 0, .ts = 99};
     (void)state;
     begin_link();
@@ -426,23 +426,86 @@ static void test_replica_link_small_overtakes_large(void **state)
         ack.ts++;
         peer_credit(limit, 0, 0);
         uint32_t size, flags, at = 0;
+        bytes = 0;
         while (at < peer.size) {
             struct replica_part part;
             size_t in = 0;
             assert_int_equal(replica_get_block(peer.seen + at, &size, &flags), 0);
             while (replica_get_part(peer.seen + at + 8, size, &in, &part) == 1) {
                 acks += part.kind == REPLICA_DDP;
-                large += part.kind == REPLICA_BYTES ? part.size : 0;
+                behind += part.kind == REPLICA_DDP && bytes > 0;
+                bytes += part.kind == REPLICA_BYTES ? part.size : 0;
             }
             at += SNIC_REPLICA__BLOCK + size;
         }
         peer.size = 0;
+        large += bytes;
         assert_true(large <= limit);
         behind += acks != ack.ts - 99;
         assert_true(limit < 100000);
     }
     assert_int_equal(behind, 0);
     assert_int_equal(info().values, 0);
+    peer_gone();
+    end_link();
+}
+
+/* The bytes of a channel that the node sent, behind the ones that are here. */
+static uint32_t peer_channel(unsigned char *to, uint32_t have)
+{
+    uint32_t size, flags, at = 0;
+    while (at < peer.size) {
+        struct replica_part part;
+        size_t in = 0;
+        assert_int_equal(replica_get_block(peer.seen + at, &size, &flags), 0);
+        while (replica_get_part(peer.seen + at + SNIC_REPLICA__BLOCK, size, &in, &part) == 1) {
+            if (part.kind != REPLICA_BYTES)
+                continue;
+            memcpy(to + have, part.data, part.size);
+            have += part.size;
+        }
+        at += SNIC_REPLICA__BLOCK + size;
+    }
+    peer.size = 0;
+    return have;
+}
+
+/* A new epoch: what waits is dropped, but not the rest of a message that has begun. */
+static void test_replica_link_epoch_keeps_what_has_begun(void **state)
+{
+    static unsigned char bytes[65536];
+    uint32_t any, have = 0;
+    struct snic_ddp_msg m = inv(0), got;
+    (void)state;
+    begin_link();
+    peer_up();
+    m.src = 0;
+    m.length = 4000;
+    for (uint32_t epoch = 1; epoch <= 2; epoch++) {
+        m.value = replica_value_new(&fix.r->values, 4000);
+        memset(replica_value_at(&fix.r->values, m.value, &any), (int)epoch, 4000);
+        m.epoch = epoch;
+        for (m.ts = 100; m.ts < 103; m.ts++)
+            queue(&m);
+        replica_value_drop(&fix.r->values, m.value);
+        peer_credit(1000, 0, 0);
+        have = peer_channel(bytes, have);
+        fix.r->view.epoch = 2;
+        replica_link_epoch(fix.r);
+        assert_int_equal(stats().queued, epoch == 1 ? 1 : 4);
+    }
+    peer_credit(60000, 0, 0);
+    have = peer_channel(bytes, have);
+    assert_int_equal(have, 4 * (SNIC_REPLICA__DDP + 4000));
+    for (uint32_t i = 0; i < 4; i++) {
+        const unsigned char *p = bytes + i * (SNIC_REPLICA__DDP + 4000);
+        assert_int_equal(replica_get_ddp(p, 3, 4000, &got), 0);
+        assert_int_equal(got.epoch, i == 0 ? 1 : 2);
+        assert_int_equal(got.ts, i == 0 ? 100 : 99 + i);
+        assert_int_equal(p[SNIC_REPLICA__DDP], got.epoch);
+        assert_int_equal(p[SNIC_REPLICA__DDP + 3999], got.epoch);
+    }
+    fix.r->view.epoch = 0;
     peer_gone();
     end_link();
 }
@@ -563,6 +626,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_no_memory_waits),
         cmocka_unit_test(test_replica_link_repeats_not_sent),
         cmocka_unit_test(test_replica_link_small_overtakes_large),
+        cmocka_unit_test(test_replica_link_epoch_keeps_what_has_begun),
         cmocka_unit_test(test_replica_link_silent_reader_bounded),
         cmocka_unit_test(test_replica_link_half_open_found_by_datagram),
         cmocka_unit_test(test_replica_link_new_connection_replaces_old),
