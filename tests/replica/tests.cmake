@@ -9,10 +9,14 @@ snic_test(replica_link replica SOURCES test_replica_alone.c test_replica_peer.c)
 snic_test(replica_sealed replica SOURCES test_replica_alone.c test_replica_peer.c
   sim/solar_cipher.c)
 snic_test(replica_burst replica SOURCES ${_sim})
+if(NOT SNIC_SINGLE) # it has the replica's sources once more
+  snic_test(replica_versions replica SOURCES ${_sim})
+endif()
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c TIMEOUT 3600)
-foreach(t replica replica_burst replica_sealed replica_log replica_lin replica_lasting replica_sim)
+foreach(t replica replica_versions replica_burst replica_sealed replica_log replica_lin
+    replica_lasting replica_sim)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()

@@ -90,7 +90,7 @@ BUGS = [
     ("what was taken late is not reported", "lib/replica/link_in.c",
      "else if (r->state == SNIC_REPLICA_RUNNING && p->conn != NULL) replica_link_owe(r, p);", "",
      ("link", "*no_memory*")),
-    ("a value that found no memory is never given up", "lib/replica/link_in.c",
+    ("a value that found no memory waits for ever", "lib/replica/link_in.c",
      "f->skip = f->value == 0 && replica_from_late(r, f);", "f->skip = 0;",
      ("link", "*no_memory*")),
     ("a hint of another process is not followed", "lib/replica/link.c",
