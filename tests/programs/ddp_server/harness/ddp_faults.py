@@ -100,13 +100,17 @@ class Run:
         stop = threading.Event()
         clients = [ddpclients.Client(f"c{i}", self.kind, self.network, keys, self.history, stop,
                                      self.seed) for i in range(o.clients)]
+        scanner = ddpclients.Scanner(self.kind, self.network, stop, self.seed, keys.prefix)
+        scanner.start()
         for c in clients:
             c.overclaim = o.overclaim
             c.start()
         self.carry_out()
         stop.set()
-        for c in clients:
+        for c in [*clients, scanner]:
             c.join()
+        print(f"{scanner.whole} scans were whole")
+        self.wrong += scanner.wrong[:5]
         if self.recover():
             self.finish(keys)
         return self.end(keys)
@@ -250,6 +254,7 @@ def main():
     if o.overclaim:
         kind.WRITES = ("memory",)
     if o.state:
+        kind.log_size = "512M"  # keys of all schedules stay
         os.makedirs(o.state, exist_ok=True)
         good = night(o, kind, network, folder, os.path.abspath(o.state))
     else:

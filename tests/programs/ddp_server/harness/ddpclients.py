@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Clients that speak RESP, and the history of what they did."""
+import os
 import random
 import socket
 import threading
@@ -192,6 +193,8 @@ class Client(threading.Thread):
         self.node = None
         self.number = 0
         self.overclaim = False
+        self.session = int.from_bytes(os.urandom(7), "big") + 1
+        self.sequence = 0
         self.connections = 0
         self.scope = None  # one per connection
         self.open_scope = False
@@ -244,6 +247,9 @@ class Client(threading.Thread):
 
     def step(self):
         kind, key = self.draw()
+        if kind == "once":
+            self.set_once(key)
+            return
         counter = is_counter(key)
         options = {"node": self.node}
         durability = self.kind.durability(self.rng, kind, counter)
@@ -281,6 +287,42 @@ class Client(threading.Thread):
         return (f"{token_of(found)},{new}",
                 self.kind.cas(key, expect, payload(new, size), durability))
 
+    def set_once(self, key):
+        """A write with a session: attempts at any nodes until one has an answer. It executes once,
+        or its value would return after it was overwritten."""
+        try:
+            seen = self.kind.seen(self.connection, key)
+        except (OSError, Refusal):
+            self.drop()
+            return
+        value, size = self.value()
+        self.sequence += 1
+        start = self.history.now()
+        end, result = None, "unknown:once"
+        sure = True  # that no attempt was executed
+        for _ in range(12):
+            if self.connection is None:
+                self.connect()
+                continue
+            age = (self.history.now() - start) // 1_000_000
+            try:
+                answer = self.connection(*self.kind.set_once(
+                    key, payload(value, size), self.session, self.sequence, seen, age))
+                if self.kind.executed(answer):
+                    end, result = self.history.now(), "ok"
+                    break
+                sure = False
+            except Refusal as e:
+                sure = sure and str(e).split()[0] in self.kind.CERTAIN
+            except OSError:
+                sure = False
+            self.drop()
+            time.sleep(0.2)
+        if end is None and sure:
+            end, result = self.history.now(), "fail:once"
+        self.history.operation(self.name, start, end, "set", key, value, result, node=self.node,
+                               session=self.sequence)
+
     def synchronize(self):
         """What this connection wrote with durability scope is durable from then on."""
         self.open_scope = False
@@ -304,6 +346,61 @@ class Client(threading.Thread):
             result = "unknown:" + type(e).__name__
             self.drop()
         self.history.operation(self.name, start, end, kind, key, value, result, **options)
+
+
+class Scanner(threading.Thread):
+    """Scans of all keys at any node: a key that nothing changes is seen once by each."""
+
+    COUNT = 40
+
+    def __init__(self, kind, network, stop, seed, prefix):
+        super().__init__(daemon=True)
+        self.kind = kind
+        self.network = network
+        self.stop = stop
+        self.rng = random.Random(f"scanner {seed}")
+        self.names = {f"{prefix}s{i}".encode() for i in range(self.COUNT)}
+        self.whole = 0
+        self.wrong = []
+
+    def fill(self):
+        """Before the faults; each key is durable at all nodes."""
+        connection = Connection(self.kind.address(0), self.kind.timeout)
+        left = sorted(self.names)
+        while left:
+            try:
+                connection(*self.kind.set(left[-1], b"fixed", "all"))
+                left.pop()
+            except Refusal:
+                time.sleep(0.05)
+        connection.close()
+
+    def scan(self):
+        node = self.rng.randrange(self.kind.nodes)
+        connection = Connection(self.kind.address(node), self.kind.timeout)
+        cursor, seen = b"0", []
+        try:
+            while not seen or cursor != b"0":
+                cursor, names = connection("SCAN", cursor, "COUNT", self.rng.choice((1, 7, 50)))
+                seen += [None] + [n for n in names if n in self.names]
+        finally:
+            connection.close()
+        seen = [n for n in seen if n]
+        self.whole += 1
+        if len(seen) != self.COUNT or set(seen) != self.names:
+            self.wrong.append(f"a scan at node {node} saw {len(set(seen))} of {self.COUNT} keys, "
+                              f"{len(seen) - len(set(seen))} twice")
+
+    def run(self):
+        if self.network:
+            ddpbox.enter_network("c")
+        self.fill()
+        while not self.stop.is_set():
+            try:
+                self.scan()
+            except (OSError, Refusal):
+                time.sleep(0.2)
+            time.sleep(self.rng.random() / 2)
 
 
 def read_all(kind, keys, history, durability="default"):

@@ -105,11 +105,12 @@ class Ddp:
     counts_messages = True
     timeout = 12.0
     large = 60_000
-    kinds = ("get",) * 10 + ("set",) * 7 + ("cas",) * 3 + ("del",) * 1 + ("incr",) * 3
+    kinds = ("get",) * 10 + ("set",) * 5 + ("cas", "incr") * 3 + ("once",) * 2 + ("del",)
     WRITES = ("default",) * 4 + ("all",) * 2 + ("memory",) * 2 + ("here", "scope")
     READS = ("default",) * 4 + ("all", "memory")
     ENOENT, ECANCELED, EUNKNOWN = -2, -125, -1003
     CLIENTS, PEERS = 6379, 7000
+    log_size = "64M"
 
     def __init__(self, network, program, nodes):
         self.network = network
@@ -125,7 +126,7 @@ class Ddp:
         return [*self.network.inside(i), self.program, "--listen",
                 f"{self.network.address(i)}:{self.CLIENTS}", "--protected-mode", "no", "--node",
                 str(i), "--peers", peers, "--cluster", "77", "--dir", disk + "/ddp", "--log-size",
-                "64M", "--memory", "256M", "--keys", "20000", *(["--found"] if first else []),
+                self.log_size, "--memory", "256M", "--keys", "100000", *(["--found"] if first else []),
                 *self.more]
 
     def greet(self, connection):
@@ -187,6 +188,19 @@ class Ddp:
         condition = ("IF", "absent") if version is None else ("IFVERSION", version)
         words = ("STORE", "PUT", key, new, *condition)
         return words + (("DURABILITY", durability) if durability != "default" else ())
+
+    @staticmethod
+    def seen(connection, key):
+        """What a session's first attempt gives as `seen` (store.h)."""
+        return connection("STORE", "GET", key)[3]
+
+    @staticmethod
+    def set_once(key, value, client, sequence, seen, age_ms):
+        return ("STORE", "PUT", key, value, "SESSION", client, sequence, seen, age_ms)
+
+    @staticmethod
+    def executed(got):
+        return got[0] == 0
 
     def result(self, kind, key, got):
         if kind == "cas":
