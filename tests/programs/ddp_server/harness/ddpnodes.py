@@ -126,8 +126,8 @@ class Ddp:
         return [*self.network.inside(i), self.program, "--listen",
                 f"{self.network.address(i)}:{self.CLIENTS}", "--protected-mode", "no", "--node",
                 str(i), "--peers", peers, "--cluster", "77", "--dir", disk + "/ddp", "--log-size",
-                self.log_size, "--memory", "256M", "--keys", "100000", *(["--found"] if first else []),
-                *self.more]
+                self.log_size, "--memory", "256M", "--keys", "100000",
+                *(["--found"] if first else []), *self.more]
 
     def greet(self, connection):
         pass
