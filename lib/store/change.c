@@ -62,8 +62,8 @@ static struct snic_store_op *change_leave(struct snic_store_op *op)
 
 /* ---- Answers ---- */
 
-/* Leave, and let the next one read. later: this is not a callback of the loop (S1). */
-static void change_finish(struct snic_store_op *op, int result, int later)
+/* Leave, and let the next one read. From the loop (S1). */
+static void change_finish(struct snic_store_op *op, int result)
 {
     struct snic_store *s = op->store;
     struct snic_store_op *heir = change_leave(op);
@@ -75,21 +75,18 @@ static void change_finish(struct snic_store_op *op, int result, int later)
         heir->state = STORE_OP_PAUSED;
         snic_loop_arm(s->loop, &s->resume, 0);
     }
-    if (later)
-        store_finish_later(op, result);
-    else
-        store_finish(op, result);
-    if (old != 0 && !later)
+    store_finish(op, result);
+    if (old != 0)
         snic_replica_drop(s->replica, old);
 }
 
 /* Without an effect, and nothing to show. */
-static void change_fail(struct snic_store_op *op, int result, int later)
+static void change_fail(struct snic_store_op *op, int result)
 {
     struct store_envelope none;
     memset(&none, 0, sizeof(none));
     store_show(op, 0, &none, 0, 0);
-    change_finish(op, result, later);
+    change_finish(op, result);
 }
 
 /* ---- Pauses ---- */
@@ -98,7 +95,7 @@ static void change_pause(struct snic_store_op *op)
 {
     struct snic_store *s = op->store;
     if (++op->tries > s->o.tries_max) {
-        change_fail(op, SNIC_EAGAIN, 0);
+        change_fail(op, SNIC_EAGAIN);
         return;
     }
     op->state = STORE_OP_PAUSED;
@@ -152,7 +149,7 @@ static void change_written(struct snic_replica_op *r)
     if (r->result == SNIC_ECANCELED) {
         op->store->stats.conflicts++;
         if (++op->tries > op->store->o.tries_max)
-            change_fail(op, SNIC_EAGAIN, 0);
+            change_fail(op, SNIC_EAGAIN);
         else
             change_decide(op, r, r->data != NULL);
         return;
@@ -162,20 +159,20 @@ static void change_written(struct snic_replica_op *r)
         return;
     }
     if (r->result != 0) {
-        change_fail(op, r->result, 0);
+        change_fail(op, r->result);
         return;
     }
     op->version = op->seen = r->ts;
     op->copies = r->copies;
     op->answer = op->pending_answer;
-    change_finish(op, op->pending_result, 0);
+    change_finish(op, op->pending_result);
 }
 
 static void change_read_done(struct snic_replica_op *r)
 {
     struct snic_store_op *op = SNIC_CONTAINER(r, struct snic_store_op, op);
     if (r->result != 0 && r->result != SNIC_ENOENT)
-        change_fail(op, r->result, 0);
+        change_fail(op, r->result);
     else
         change_decide(op, r, r->result == 0);
 }
@@ -195,7 +192,7 @@ static void change_read(struct snic_store_op *op)
     if (result == SNIC_EAGAIN)
         change_pause(op);
     else if (result != 0)
-        change_fail(op, result, 0);
+        change_fail(op, result);
 }
 
 /* Write @p e, or remove the record (NULL), if it is still at @p version. */
@@ -210,7 +207,7 @@ static void change_swap(struct snic_store_op *op, const struct store_envelope *e
     if (result == SNIC_EAGAIN)
         change_pause(op);
     else if (result != 0)
-        change_fail(op, result, 0);
+        change_fail(op, result);
 }
 
 /* ---- Sessions ---- */
@@ -247,7 +244,7 @@ static void change_repeated(struct snic_store_op *op, const struct store_session
     op->answer = have->answer;
     op->out |= SNIC_STORE_REPEATED;
     op->store->stats.repeated++;
-    change_finish(op, have->result, 0);
+    change_finish(op, have->result);
 }
 
 /*
@@ -284,7 +281,7 @@ static int change_session(struct snic_store_op *op, const struct store_envelope 
     store_show(op, 0, &none, version, 0);
     op->out |= SNIC_STORE_NOT_TRIED;
     s->stats.unknown++;
-    change_finish(op, SNIC_EUNKNOWN, 0);
+    change_finish(op, SNIC_EUNKNOWN);
     return 1;
 }
 
@@ -379,7 +376,7 @@ static void change_expire(struct snic_store_op *op, const struct store_envelope 
 {
     struct store_envelope e;
     if (version != op->expect) {
-        change_fail(op, SNIC_ECANCELED, 0);
+        change_fail(op, SNIC_ECANCELED);
         return;
     }
     memset(&e, 0, sizeof(e));
@@ -408,11 +405,11 @@ static void change_decide(struct snic_store_op *op, const struct snic_replica_op
         op->data = old.key;
         op->size = old.key_size;
         op->value = r->value;
-        change_finish(op, result, 0);
+        change_finish(op, result);
         return;
     }
     if (result != 0) {
-        change_fail(op, result, 0);
+        change_fail(op, result);
         return;
     }
     if (op->expiry) {
@@ -429,7 +426,7 @@ static void change_decide(struct snic_store_op *op, const struct snic_replica_op
     if (want < 0 || want == SNIC_STORE_CHANGE_NONE) {
         store_show(op, live, &old, version, r->value);
         op->answer = op->pending_answer;
-        change_finish(op, want < 0 ? want : op->pending_result, 0);
+        change_finish(op, want < 0 ? want : op->pending_result);
         return;
     }
     change_origin(&old, version, &e);

@@ -16,6 +16,12 @@ void store_cluster_fail(struct store_cluster *c, const char *why)
 
 /* ---- Nodes ---- */
 
+static uint64_t store_cluster_clock(void *ctx)
+{
+    const struct store_cluster *c = ctx;
+    return snic_world_now(c->world) + c->o.clock_ns;
+}
+
 static void store_replica_options(struct store_cluster *c, struct store_cluster_node *n, int found,
                                   struct snic_replica_opts *o)
 {
@@ -51,6 +57,8 @@ static void store_replica_options(struct store_cluster *c, struct store_cluster_
     o->wal.block_bytes = 512;
     o->wal.uuid[0] = c->o.seed;
     o->wal.uuid[1] = n->number;
+    o->clock = c->o.clock_ns != 0 ? store_cluster_clock : NULL;
+    o->ctx = c;
 }
 
 static void store_options_of(struct store_cluster *c, const struct snic_replica_opts *r,
@@ -63,6 +71,7 @@ static void store_options_of(struct store_cluster *c, const struct snic_replica_
     o->sessions_max = c->o.sessions_max;
     o->session_window_ns = c->o.session_window_ns;
     o->ops_max = c->o.ops_max;
+    memcpy(o->hash_key, c->o.hash_key, sizeof(o->hash_key));
     o->tries_max = c->o.tries_max;
     o->changes_max = c->o.changes_max;
     o->changes_bytes = c->o.changes_bytes;

@@ -23,7 +23,9 @@ struct store_cluster_opts {
     uint64_t session_window_ns;
     uint32_t value_max;    /* 0: STORE_VALUE */
     uint64_t flush_ns_max; /* 0: 500 us */
-    uint32_t checks;       /* every so many steps the stores are checked; 0: never */
+    unsigned char hash_key[16];
+    uint64_t clock_ns; /* not 0: the nodes' clock is so far ahead of the loop's */
+    uint32_t checks;   /* every so many steps the stores are checked; 0: never */
 };
 
 struct store_cluster_node {

@@ -52,6 +52,12 @@ static void test_store_put_get_delete_at_any_node(void **state)
     done(c);
 }
 
+static void not_called(void *ctx, const struct snic_replica_change *change)
+{
+    (void)ctx;
+    (void)change;
+}
+
 /* Every wrong option is named, and nothing is made of it. */
 static void test_store_options_checked(void **state)
 {
@@ -88,6 +94,13 @@ static void test_store_options_checked(void **state)
     BAD(ops_max, (1u << 20) + 1);
     BAD(pad, 1);
 #undef BAD
+    r.changed = not_called;
+    support_names(snic_store_opts_wrong(&good), "replica");
+    r.changed = NULL;
+    r.opts_size = 3;
+    support_names(snic_store_opts_wrong(&good), "replica");
+    r.opts_size = sizeof(r);
+    assert_int_equal(snic_store_init(&s, none + 1, 63, &good), SNIC_EINVAL);
     r.keys_max = 0; /* one of the replica's */
     support_names(snic_store_opts_wrong(&good), "keys_max");
     r.keys_max = 16;

@@ -316,7 +316,63 @@ static void test_store_edges_deletions_with_lists_end(void **state)
     done(c);
 }
 
+/* More values end at one moment than are deleted at a time: all are, in their order. By a clock
+ * that is not the loop's. */
+static void test_store_edges_many_end_at_one_moment(void **state)
+{
+    enum { MANY = 30, ROUNDS = 6 };
+    struct store_cluster_opts o = {.seed = support_seed(), .nodes = 1};
+    o.clock_ns = 1000 * (uint64_t)SECOND;
+    struct store_cluster *c = fresh(&o);
+    struct store_act *acts = test_calloc(MANY, sizeof(*acts));
+    struct snic_store_stats stats;
+    char key[16];
+    (void)state;
+    uint64_t end = snic_world_now(c->world) + 9 * (uint64_t)SECOND;
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            (void)snprintf(key, sizeof(key), "k%u", r * MANY + (i * 7) % MANY);
+            struct snic_store_op *op = op_of(&acts[i], SNIC_STORE_PUT, key);
+            op->data = "v";
+            op->size = 1;
+            op->ttl_ns = end - snic_world_now(c->world) + (i % 3);
+            assert_int_equal(store_begin(c, 0, &acts[i]), 0);
+        }
+        store_cluster_run(c, 100 * STORE_MS);
+    }
+    for (uint32_t i = 0; i < 4; i++) /* some get another end */
+        assert_int_equal(put(c, "k3", "v", 0, (i + 1) * (uint64_t)SECOND, 0), 0);
+    snic_store_get_stats(c->node[0].s, &stats);
+    assert_int_equal(stats.expiring, MANY * ROUNDS);
+    assert_int_equal(snic_store_check(c->node[0].s), 0);
+    store_cluster_run(c, end - 10 * STORE_MS - snic_world_now(c->world));
+    snic_store_get_stats(c->node[0].s, &stats);
+    assert_int_equal(stats.expiring, MANY * ROUNDS - 1);
+    store_cluster_run(c, SECOND);
+    snic_store_get_stats(c->node[0].s, &stats);
+    assert_int_equal(stats.keys, 0);
+    assert_int_equal(stats.expired, MANY * ROUNDS);
+    test_free(acts);
+    done(c);
+}
+
 /* ---- Odds and ends ---- */
+
+/* Another hash key, other names. */
+static void test_store_edges_names_depend_on_the_hash_key(void **state)
+{
+    struct store_cluster_opts o = {.seed = support_seed(), .nodes = 1};
+    struct snic_ddp_key names[2];
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        o.hash_key[15] = (unsigned char)i;
+        struct store_cluster *c = fresh(&o);
+        store_name(c->node[0].s, "key", 3, &names[i]);
+        assert_int_equal(put(c, "key", "v", 0, 0, 0), 0);
+        done(c);
+    }
+    assert_true(names[0].w[0] != names[1].w[0] && names[0].w[1] != names[1].w[1]);
+}
 
 static void test_store_edges_cursor_and_empty_key(void **state)
 {
@@ -403,6 +459,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_edges_changes_give_up_without_room),
         cmocka_unit_test(test_store_edges_stop_answers_all),
         cmocka_unit_test(test_store_edges_deletions_with_lists_end),
+        cmocka_unit_test(test_store_edges_many_end_at_one_moment),
+        cmocka_unit_test(test_store_edges_names_depend_on_the_hash_key),
         cmocka_unit_test(test_store_edges_cursor_and_empty_key),
         cmocka_unit_test(test_store_edges_check_finds_what_is_broken),
     };
