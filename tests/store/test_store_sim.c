@@ -641,11 +641,92 @@ static void test_store_sim_all_offsets_execute_once(void **state)
     }
 }
 
+/* The same operation once more, until it is answered: executed once, now or before. */
+static void offsets_again(struct sim *m, struct attempt *a, uint32_t node, uint64_t number)
+{
+    for (uint32_t i = 0;; i++) {
+        assert_true(i < 1000);
+        struct snic_store_op *op = &a->act.op;
+        memset(op, 0, sizeof(*op));
+        op->key = "a";
+        op->key_size = 1;
+        op->kind = SNIC_STORE_MODIFY;
+        op->modify = sim_append;
+        op->ctx = a;
+        op->client = 7;
+        op->sequence = number;
+        a->number = UINT64_C(7) << 32 | number;
+        int result = store_act(m->c, node, &a->act);
+        if (result == 0 && !a->act.lost)
+            break;
+        store_cluster_run(m->c, 50 * STORE_MS);
+    }
+    assert_true(a->act.op.answer == a->number);
+    assert_null(m->c->failure);
+}
+
+static uint32_t offsets_count(struct sim *m, uint32_t node, uint64_t number)
+{
+    uint32_t n = 0;
+    assert_int_equal(store_get(m->c, node, "a", 1), 0);
+    for (uint32_t at = 8; at < m->c->got.size; at += 8)
+        n += snic_get_le64(m->c->got.data + at) == (UINT64_C(7) << 32 | number);
+    return n;
+}
+
+/*
+ * The node of an operation crashes at every moment of it, or all nodes do; the client tries again
+ * at another node while the others finish what the node had begun, then at the node itself when it
+ * has returned, then after a restart of all: the number is in the value once, each time.
+ */
+static void test_store_sim_crash_at_each_moment_executes_once(void **state)
+{
+    uint64_t moments = support_scale(14, 100);
+    (void)state;
+    for (uint64_t at = 0; at < 2 * moments; at++) {
+        struct sim *m = test_calloc(1, sizeof(*m));
+        struct attempt *a = test_calloc(2, sizeof(*a));
+        struct store_cluster_opts o = {.seed = support_seed() + at};
+        int all = at % 2 != 0;
+        o.flush_ns_max = 100000;
+        m->c = store_cluster_new(&o);
+        for (uint32_t n = 0; n < 3; n++)
+            store_cluster_up(m->c, n, 1);
+        assert_true(store_cluster_settle(m->c));
+        offsets_again(m, &a[0], 1, 1); /* so that there is a value */
+        offsets_begin(m, &a[0], 0, 7, 2, 0);
+        store_cluster_run(m->c, at / 2 * (700000 / moments));
+        if (all)
+            store_cluster_down_all(m->c, STORE_POWER);
+        else
+            store_cluster_down(m->c, 0, STORE_POWER);
+        for (uint32_t n = 0; all && n < 3; n++)
+            store_cluster_up(m->c, n, 0);
+        offsets_again(m, &a[1], 1, 2);
+        store_cluster_up(m->c, 0, 0);
+        assert_true(store_cluster_settle(m->c));
+        assert_int_equal(offsets_count(m, 2, 2), 1);
+        offsets_again(m, &a[1], 0, 2);
+        assert_int_equal(a[1].act.op.out, SNIC_STORE_REPEATED);
+        store_cluster_down_all(m->c, STORE_POWER);
+        for (uint32_t n = 0; n < 3; n++)
+            store_cluster_up(m->c, n, 0);
+        assert_true(store_cluster_settle(m->c));
+        offsets_again(m, &a[1], 2, 2);
+        assert_int_equal(a[1].act.op.out, SNIC_STORE_REPEATED);
+        assert_int_equal(offsets_count(m, 0, 2), 1);
+        store_cluster_free(m->c);
+        test_free(a);
+        test_free(m);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store_sim_each_operation_executes_once),
         cmocka_unit_test(test_store_sim_all_offsets_execute_once),
+        cmocka_unit_test(test_store_sim_crash_at_each_moment_executes_once),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
