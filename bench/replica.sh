@@ -128,9 +128,9 @@ list() {
 pids_of() { list "$2" "pid_$1" " "; }
 # ready WHO PORT: waits until a SET is taken there
 ready() {
-    i=0
+    try=0
     until [ "$(redis-cli -p "$2" set key:ready 1 2>/dev/null)" = OK ]; do
-        [ $((i += 1)) -le 300 ] || die "$1 did not start: $(tail -n 3 "$work"/log."$1"*)"
+        [ $((try += 1)) -le 300 ] || die "$1 did not start: $(tail -n 3 "$work"/log."$1"*)"
         sleep 0.1
     done
 }
@@ -363,7 +363,7 @@ full_again() {
 }
 tx() { cat /sys/class/net/lo/statistics/tx_bytes; }
 rejoin() {
-    ours_keys=$((rejoin_keys * 2)) ours_memory=$((rejoin_keys * 3 / 2048 + 128))M
+    ours_keys=$((rejoin_keys * 2)) ours_memory=$((rejoin_keys * 5 / 2048 + 128))M
     ours_log=$((rejoin_keys * 5 / 2048 + 256))M
     begin_ours 3
     ours_found= keys=$rejoin_keys all=ours round=1
