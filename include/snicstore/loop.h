@@ -16,7 +16,9 @@
  *             are the only calls for other threads.
  * Progress    snic_loop_once() is the only call of the library that blocks.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
- * Units       ns on a monotonic clock whose zero is arbitrary.
+ * Units       ns on a monotonic clock whose zero is arbitrary, and which also counts the time that
+ *             the machine is suspended (CLOCK_BOOTTIME). A sleeping loop's wait does not count it:
+ *             after a suspension a timer may be late by what was left of that wait.
  *
  * One iteration: reap all completions and deliver their `done`s; run deferred
  * and posted messages; then fire due timers (after the reaping, so that a

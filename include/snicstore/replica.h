@@ -89,8 +89,9 @@
  * about 120 bytes for each of sends_max, of each other node.
  *
  * Clock: `clock` of the options, or else snic_loop_clock(), read after a message was received
- * (member.h). The loop's clock does not count the time a machine is suspended: a machine that
- * serves must not be, or gives a `clock` that counts it (CLOCK_BOOTTIME).
+ * (member.h). Both count the time a machine is suspended, so a lease ends in it. Of a pause that no
+ * clock counts (a virtual machine's, whose clocks stop with it) no node knows: plain reads may be
+ * stale then, those with SNIC_REPLICA_OP_CONFIRM never are.
  */
 #ifndef SNIC_REPLICA_H
 #define SNIC_REPLICA_H

@@ -63,7 +63,7 @@ static uint64_t loop_uring_clock(const struct snic_loop *l)
 {
     struct timespec ts;
     (void)l;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    (void)clock_gettime(CLOCK_BOOTTIME, &ts); /* suspended time counts: leases end in it */
     return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 

@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -509,10 +510,54 @@ static void test_loop_uring_unknown_region_remove_aborts(void **state)
     SUPPORT_EXPECT_ABORT(late_close_body, NULL);
 }
 
+/* In a time namespace whose machine was suspended for a day: CLOCK_BOOTTIME shows it, and
+ * CLOCK_MONOTONIC does not. 0: the loop's clock shows it; 77: no such namespace here. */
+static int suspended_child(void)
+{
+    if (unshare(CLONE_NEWTIME) != 0)
+        return 77;
+    FILE *f = fopen("/proc/self/timens_offsets", "we");
+    if (f == NULL || fputs("boottime 86400 0\n", f) < 0 || fclose(f) != 0)
+        return 77;
+    pid_t pid = fork(); /* children are in it */
+    if (pid == 0) {
+        struct snic_loop *l = NULL;
+        struct timespec a, b;
+        if (snic_loop_uring_open(&l, NULL) != 0)
+            _exit(77);
+        (void)clock_gettime(CLOCK_BOOTTIME, &a);
+        uint64_t now = snic_loop_clock(l);
+        (void)clock_gettime(CLOCK_BOOTTIME, &b);
+        uint64_t from = (uint64_t)a.tv_sec * 1000000000 + (uint64_t)a.tv_nsec;
+        uint64_t to = (uint64_t)b.tv_sec * 1000000000 + (uint64_t)b.tv_nsec;
+        _exit(from <= now && now <= to ? 0 : 1);
+    }
+    int status = 0;
+    (void)waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* Leases end while a machine sleeps; a clock that stopped with it would serve stale reads. */
+static void test_loop_uring_clock_counts_suspended_time(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(suspended_child());
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        support_skip("no time namespace here");
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop_uring_bad_options_open_refused),
+        cmocka_unit_test(test_loop_uring_clock_counts_suspended_time),
         cmocka_unit_test(test_loop_uring_masked_features_not_in_use),
         cmocka_unit_test(test_loop_uring_kernel_refuses_open_reports_why),
         cmocka_unit_test(test_loop_uring_regions_add_remove_hold),
