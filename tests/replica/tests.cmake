@@ -14,9 +14,10 @@ if(NOT SNIC_SINGLE) # it has the replica's sources once more
 endif()
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
+snic_test(replica_config replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c TIMEOUT 3600)
 foreach(t replica replica_versions replica_burst replica_sealed replica_log replica_lin
-    replica_lasting replica_sim)
+    replica_lasting replica_config replica_sim)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()

@@ -228,6 +228,8 @@ struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kin
     o->op.key = cluster_key(key);
     if (c->o.mix && !c->unmixed)
         cluster_draw_durability(c, o);
+    if (kind == SNIC_REPLICA_GET && c->o.confirms && !c->unmixed && snic_rng_below(&c->mix, 2) != 0)
+        o->op.flags = SNIC_REPLICA_OP_CONFIRM;
     int scoped = o->op.durability == SNIC_DDP_DURABILITY_SCOPE ||
                  (o->op.durability == SNIC_DDP_DURABILITY_DEFAULT && c->o.model == SNIC_DDP_SCOPE);
     if (kind == SNIC_REPLICA_SYNC || (scoped && kind != SNIC_REPLICA_GET)) {
@@ -344,6 +346,8 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->node = n->number;
     o->incarnation = 1000 * (n->run_number + 1);
     o->configured = all;
+    if (c->o.founders != 0)
+        o->configured = (uint16_t)(c->o.founders | 1u << n->number);
     o->witness = (uint16_t)(c->o.witness ? 1u << (c->o.nodes - 1) : 0);
     o->min_full = c->o.min_full;
     o->member.slow_ns = c->o.slow_ns;
@@ -384,6 +388,20 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
         o->sends_max = o->window_bytes = 0;
         o->wal.block_bytes = 4096;
     }
+}
+
+void cluster_new_disk(struct cluster *c, uint32_t node)
+{
+    memset(snic_disk_bytes(c->node[node].disk), 0, (size_t)c->o.segment_bytes * c->o.segments);
+    snic_disk_sync(c->node[node].disk);
+}
+
+int cluster_change(struct cluster *c, uint32_t at, uint32_t kind, uint32_t node)
+{
+    struct snic_replica_request q = {.kind = kind, .node = node};
+    if (kind == SNIC_MEMBER_ADD)
+        q.addr = &c->addrs[node];
+    return c->node[at].up ? snic_replica_reconfigure(c->node[at].r, &q) : SNIC_ESTALE;
 }
 
 void cluster_up(struct cluster *c, uint32_t node, int found)

@@ -25,6 +25,8 @@ struct cluster_opts {
     uint32_t min_full;  /* 0: the node's default */
     uint64_t slow_ns;   /* likewise: a slow log evicts no node */
     uint32_t model;
+    uint32_t confirms; /* 1: half of the GETs are confirmed by a majority */
+    uint32_t founders; /* nodes at the founding, bits; 0: all. The others are added */
     uint32_t mix; /* 1: each operation draws the durability that it names */
     uint32_t ddp_flags;
     uint32_t keys; /* that clients use */
@@ -147,6 +149,10 @@ enum cluster_death { CLUSTER_CRASH = 0, CLUSTER_POWER, CLUSTER_DARK };
 void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how);
 /* All at once. */
 void cluster_down_all(struct cluster *c, enum cluster_death how);
+/* A node that is down gets a new, empty disk. */
+void cluster_new_disk(struct cluster *c, uint32_t node);
+/* An operator's request at a node about another one, whose address stays: its result. */
+int cluster_change(struct cluster *c, uint32_t at, uint32_t kind, uint32_t node);
 void cluster_pause(struct cluster *c, uint32_t node, int paused);
 
 /* Simulated time passes. */

@@ -100,6 +100,7 @@ static size_t cluster_history(const struct cluster *c, struct lin_op *out)
         l->ts = o->ts;
         l->synced = o->synced;
         l->lasts = cluster_lasts(c, o, reads);
+        l->confirmed = o->op.flags == SNIC_REPLICA_OP_CONFIRM;
         l->kind = reads ? LIN_READ : o->op.kind == SNIC_REPLICA_CAS ? LIN_CAS : LIN_WRITE;
         if (unknown && o->ts == 0)
             l->ts = cluster_ts_of(c, o->key, o->content);
@@ -176,8 +177,9 @@ void cluster_judge(struct cluster *c, int search)
 }
 
 /*
- * For clocks that are worse than the option allows: reads may be stale, and nothing else may be
- * wrong (member.h, P2). So those that are found to be are taken out, until all is right.
+ * For clocks that are worse than the option allows: reads may be stale that no majority confirmed,
+ * and nothing else may be wrong (member.h, P2). So those that are found to be are taken out, until
+ * all is right.
  */
 uint32_t cluster_judge_stale(struct cluster *c)
 {
@@ -188,7 +190,7 @@ uint32_t cluster_judge_stale(struct cluster *c)
     const char *why;
     while ((why = lin_check_ts(ops, n, c->restarts, c->restart_count, cluster_keeps_all(c),
                                &which)) != NULL &&
-           ops[which].kind == LIN_READ &&
+           ops[which].kind == LIN_READ && !ops[which].confirmed &&
            (strcmp(why, LIN_STALE) == 0 || strcmp(why, LIN_STALE_ABSENT) == 0)) {
         memmove(&ops[which], &ops[which + 1], (--n - which) * sizeof(*ops));
         stale++;

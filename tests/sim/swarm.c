@@ -310,6 +310,7 @@ static void swarm_choose(struct swarm *s, struct cluster_opts *o)
     o->seed = s->o.seed;
     o->nodes = 3 + (uint32_t)swarm_below(s, 3);
     o->min_full = s->o.seed % 3 == 0; /* 1, or the default */
+    o->confirms = s->o.seed % 5 == 0;
     o->witness = swarm_below(s, 6) == 0;
     o->model = SNIC_DDP_SYNCH + (uint32_t)swarm_below(s, 5);
     if (s->o.model != 0)
@@ -397,7 +398,7 @@ static int swarm_quiet(struct swarm *s)
 {
     uint32_t clients = s->clients;
     s->clients = 0;
-    cluster_run(s->c, 2 * SWARM_SECOND);
+    cluster_run(s->c, 5 * SWARM_SECOND); /* a node with a full log may have to leave first */
     if (!swarm_hard_waits(s))
         return 1;
     s->clients = clients;

@@ -30,6 +30,7 @@ static void hard_choose_clocks(struct swarm *s, struct cluster_opts *o)
     if ((s->o.hard & SWARM_WORSE_CLOCKS) == 0)
         return;
     o->drift_ppm = 500;
+    o->confirms = 1;
     h->worst_ppm = 400000;
     h->jump_ns = 1500 * (uint64_t)CLUSTER_MS;
     s->enabled = 1u << BLOW_SPLIT | 1u << BLOW_ONE_WAY | 1u << BLOW_BRIDGE | 1u << BLOW_CRASH;
