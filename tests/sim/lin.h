@@ -38,7 +38,7 @@ struct lin_op {
     uint64_t synced; /* when SYNC of its scope was answered, or LIN_OPEN */
     uint32_t kind;
     uint32_t confirmed; /* 1: a read that a majority confirmed: never stale, whatever the clocks */
-    uint32_t lasts; /* 1: once it is answered no restart loses what it wrote or returned */
+    uint32_t lasts;     /* 1: once it is answered no restart loses what it wrote or returned */
 };
 
 /** What a model keeps over a restart of all. */
