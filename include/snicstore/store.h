@@ -7,7 +7,8 @@
  *
  * Depends on  snicstore/base.h, loop.h, replica.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The memory has the
- *             replica's, one buffer for the largest value and about 90 bytes for each record.
+ *             replica's, one buffer for the largest value, about 90 bytes for each record and 400
+ *             KiB, mostly histograms.
  *             Operations and watches are the caller's, borrowed as described there.
  * Threads     [owner] the thread of the loop.
  * Progress    No call blocks. Unless documented otherwise a call is O(1) or O(log keys), beside

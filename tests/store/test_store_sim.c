@@ -8,8 +8,8 @@
  * What must hold, of all values that any node shows to its watch:
  * - no number is twice in a value, and none is in values that began with different numbers: each
  *   operation was executed once;
- * - at the end, in SYNCH and STRICT: a number that was acknowledged, and that was ever seen in a
- *   value which began as the last one did, is in the last one;
+ * - at the end: a number that was acknowledged as durable, and that was ever seen in a value which
+ *   began as the last one did, is in the last one;
  * - each watch saw the last version of each key, and a scan is what the reads are.
  */
 #include "store_cluster.h"
@@ -43,6 +43,7 @@ struct client {
     uint32_t key;
     uint32_t attempts; /* 0: no operation */
     uint32_t last;
+    uint32_t durability;
     int plain;
 };
 
@@ -65,7 +66,7 @@ struct sim {
     uint64_t calm_ns;
     uint64_t bases;
     uint32_t acked, repeated, unknown, abandoned, shown;
-    int lasts; /* what was answered survives the restart of all */
+    int mixes; /* operations name their durability */
 };
 
 static const char *const sim_key[KEYS] = {"a", "bb", "ccc"};
@@ -179,6 +180,7 @@ static void sim_prepare(struct client *x, struct attempt *a)
     memset(op, 0, sizeof(*op));
     op->key = sim_key[x->key];
     op->key_size = x->key + 1;
+    op->durability = x->durability;
     if (x->plain) {
         op->kind = x->plain == 1 ? SNIC_STORE_PUT : SNIC_STORE_DELETE;
         snic_put_le64(a->act.data, UINT64_C(1) << 63 | ++m->bases);
@@ -241,6 +243,7 @@ static void sim_begin(struct client *x)
     x->seen = seen;
     x->began_ns = sim_now(m);
     x->attempts = 0;
+    x->durability = m->mixes ? (uint32_t)snic_rng_below(&m->rng, SNIC_DDP_DURABILITY_SCOPE) : 0;
     sim_send(x);
 }
 
@@ -250,6 +253,14 @@ static void sim_over(struct client *x)
     x->next_ns = sim_now(x->sim) + snic_rng_below(&x->sim->rng, 60 * STORE_MS);
 }
 
+/* What is answered survives the restart of all. */
+static int sim_lasts(const struct sim *m, uint32_t durability)
+{
+    if (durability == SNIC_DDP_DURABILITY_DEFAULT)
+        return m->c->o.model == SNIC_DDP_SYNCH || m->c->o.model == SNIC_DDP_STRICT;
+    return durability == SNIC_DDP_DURABILITY_ALL;
+}
+
 /* The answer to the last attempt counts. */
 static void sim_answer(struct client *x, const struct snic_store_op *op)
 {
@@ -257,7 +268,7 @@ static void sim_answer(struct client *x, const struct snic_store_op *op)
     if (op->result == 0 && !x->plain) {
         if (op->answer != x->number)
             store_cluster_fail(m->c, "another operation's answer");
-        sim_seen(m, x->number)->acked = 1;
+        sim_seen(m, x->number)->acked |= sim_lasts(m, x->durability);
         m->acked++;
         m->repeated += (op->out & SNIC_STORE_REPEATED) != 0;
     }
@@ -308,10 +319,9 @@ static void sim_all(struct sim *m)
     store_cluster_down_all(m->c, how);
     for (uint32_t n = 0; n < m->c->o.nodes; n++)
         m->up_ns[n] = sim_now(m) + 1 + snic_rng_below(&m->rng, 1000 * (uint64_t)STORE_MS);
-    if (m->c->o.model != SNIC_DDP_SYNCH) { /* what was seen may not have happened */
-        for (uint32_t i = 0; i < SEEN_MAX; i++)
-            m->seen[i].base = 0;
-    }
+    /* Of the rest what was seen may not have happened. */
+    for (uint32_t i = 0; i < SEEN_MAX; i++)
+        m->seen[i].base = m->seen[i].acked ? m->seen[i].base : 0;
 }
 
 /* Datagrams are lost, doubled and late; connections are slow. */
@@ -413,7 +423,7 @@ static void sim_last_value(struct sim *m, uint32_t k)
         return;
     sim_value(m, a->data, a->size);
     base = snic_get_le64(a->data);
-    for (uint32_t i = 0; m->lasts && i < SEEN_MAX; i++) {
+    for (uint32_t i = 0; i < SEEN_MAX; i++) {
         int found = !m->seen[i].acked || m->seen[i].base != base;
         for (uint32_t at = 8; !found && at < a->size; at += 8)
             found = snic_get_le64(a->data + at) == m->seen[i].number;
@@ -481,7 +491,7 @@ static struct sim *sim_run(uint64_t seed, uint64_t ns)
     o.changes_max = snic_rng_below(&m->rng, 4) == 0 ? 8 : 1024;
     o.value_max = 1 + 8 * (8 + (uint32_t)snic_rng_below(&m->rng, 400));
     m->c = store_cluster_new(&o);
-    m->lasts = o.model == SNIC_DDP_SYNCH || o.model == SNIC_DDP_STRICT;
+    m->mixes = snic_rng_below(&m->rng, 3) == 0;
     for (uint32_t i = 0; i < CLIENTS; i++) {
         m->client[i].sim = m;
         m->client[i].number = (uint64_t)(i + 1) << 32;
