@@ -38,7 +38,7 @@ for a in "$@"; do
     dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
     kvfs) # and what its programs want
         modules="$modules kvop fsop kv kvfs fs" also="net channel fsdispatch hcachelink fscache" ;;
-    ddp | minos) modules="$modules ddp ddpnic member wal replica" ;;
+    ddp | minos) modules="$modules ddp ddpnic member wal replica store storeclient" ;;
     solar) modules="$modules ebs solar luna segments volume control" ;;
     -*) sed -n '3,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
