@@ -155,6 +155,7 @@ def main():
     network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, 1)
     disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}") for i in range(o.nodes)]
     kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
+    kind.found(folder)
     history = ddpclients.History(folder + "/history")
     cluster = ddpcluster.Cluster(kind, network, disks, folder, history)
     for i in range(o.nodes):

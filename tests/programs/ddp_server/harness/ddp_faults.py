@@ -256,8 +256,10 @@ def main():
     if o.state:
         kind.log_size = "512M"  # keys of all schedules stay
         os.makedirs(o.state, exist_ok=True)
+        kind.found(os.path.abspath(o.state))
         good = night(o, kind, network, folder, os.path.abspath(o.state))
     else:
+        kind.found(folder)
         disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}") for i in range(o.nodes)]
         good = one(o, kind, network, disks, folder, o.seed, o.seconds, True,
                    {"attempt": 0, "keys": {}})

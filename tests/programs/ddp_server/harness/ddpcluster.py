@@ -133,7 +133,8 @@ class Cluster:
         for name in os.listdir(self.disks[i].path):
             path = f"{self.disks[i].path}/{name}"
             shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-        self.kind.replace(self, i)
+        self.kind.replace(i)
+        self.start(i)
 
     def separate(self, senders, receivers):
         self.drops |= {(a, b) for a in senders for b in receivers}

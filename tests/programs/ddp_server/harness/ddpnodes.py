@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Kinds of servers that the harness can drive: how a node is started, what its commands are, and
 whether it is a full member."""
+import os
+import subprocess
+
+import ddpbox
 import ddpclients
 
 
@@ -22,6 +26,9 @@ class Redis:
         self.program = program or "redis-server"
         self.nodes = 1
         self.flush = flush
+
+    def found(self, folder):
+        pass
 
     def address(self, i):
         return self.network.address(i), self.PORT
@@ -121,13 +128,33 @@ class Ddp:
     def address(self, i):
         return self.network.address(i), self.CLIENTS
 
+    def found(self, folder):
+        """The files of a new cluster, if there are none yet."""
+        self.config = folder + "/cluster.conf"
+        if os.path.exists(self.config):
+            return
+        nodes = range(self.nodes)
+        ddpbox.run(self.program, "found", "--file", self.config,
+                   "--peers", ",".join(f"{self.network.address(n)}:{self.PEERS}" for n in nodes),
+                   "--clients", ",".join("%s:%d" % self.address(n) for n in nodes))
+
     def command(self, i, disk, first):
-        peers = ",".join(f"{self.network.address(n)}:{self.PEERS}" for n in range(self.nodes))
-        return [*self.network.inside(i), self.program, "--listen",
-                f"{self.network.address(i)}:{self.CLIENTS}", "--protected-mode", "no", "--node",
-                str(i), "--peers", peers, "--cluster", "77", "--dir", disk + "/ddp", "--log-size",
-                self.log_size, "--memory", "256M", "--keys", "100000",
+        return [*self.network.inside(i), self.program, "--config", self.config, "--node", str(i),
+                "--listen", "%s:%d" % self.address(i), "--protected-mode", "no",
+                "--dir", disk + "/ddp", "--log-size", self.log_size, "--memory", "256M", "--keys", "100000",
                 *(["--found"] if first else []), *self.more]
+
+    def replace(self, i):
+        """Node i's disk is empty: its vote is given to the node that starts on it."""
+        others = ",".join("%s:%d" % self.address(n) for n in range(self.nodes) if n != i)
+        words = [*self.network.inside(self.nodes), self.program, "ctl", "replace", "--node", str(i),
+                 "--connect", others, "--config", self.config]
+
+        def refused():
+            r = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            return None if r.returncode == 0 else r.stdout
+
+        ddpbox.until(lambda: refused() is None, f"replacement of node {i}", 30)
 
     def greet(self, connection):
         pass
