@@ -14,6 +14,7 @@
  *     it has one reference to it (N2).
  * L3  A message that is equal to one that waits is not queued. Nor is one that only a timer of the
  *     engine repeats, while an equal one has been sent and not taken: nothing is lost on its way.
+ *     A probe of a write is not queued while the INV with its value is queued, or not taken.
  *     Answers are queued again then: what they answer was sent after it was taken.
  * L4  sent bytes <= the limit.
  */
@@ -76,10 +77,11 @@ void replica_link_blame(struct snic_replica *r, struct replica_peer *p, int why)
 
 /* ---- Queues ---- */
 
+/* By type, key and timestamp: an INV and its probes are in one bucket. */
 static uint32_t replica_out_bucket(const struct snic_replica *r, const unsigned char *head)
 {
-    uint64_t h = snic_get_le64(head) * UINT64_C(0x9e3779b97f4a7c15);
-    for (uint32_t i = 16; i < 56; i += 8)
+    uint64_t h = head[0] * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t i = 16; i < 40; i += 8)
         h = (h ^ h >> 29 ^ snic_get_le64(head + i)) * UINT64_C(0xbf58476d1ce4e5b9);
     return (uint32_t)(h >> 32) & (r->o.sends_max - 1);
 }
@@ -133,14 +135,22 @@ static int replica_out_timed(const unsigned char *head)
     }
 }
 
+/* Is it a probe (LOCKED without CAS) of the write that the INV of that entry carries? */
+static int replica_out_probes(const struct replica_out *o, const unsigned char *head)
+{
+    const int shown = SNIC_DDP_MSG_LOCKED | SNIC_DDP_MSG_CAS;
+    return head[0] == SNIC_DDP_INV && (head[1] & shown) == SNIC_DDP_MSG_LOCKED &&
+           o->head[0] == SNIC_DDP_INV && memcmp(o->head + 4, head + 4, 36) == 0;
+}
+
 static int replica_out_known(const struct snic_replica *r, const struct replica_peer *p,
                              const unsigned char *head, uint32_t size)
 {
     uint32_t i = p->buckets[replica_out_bucket(r, head)];
     for (; i != SNIC_REPLICA__NIL; i = p->outs[i].hashed) {
         const struct replica_out *o = &p->outs[i];
-        if (o->size == size && memcmp(o->head, head, size) == 0 &&
-            (!o->sent || replica_out_timed(head)))
+        int same = o->size == size && memcmp(o->head, head, size) == 0;
+        if ((same && (!o->sent || replica_out_timed(head))) || replica_out_probes(o, head))
             return 1;
     }
     return 0;

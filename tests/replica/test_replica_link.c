@@ -405,6 +405,36 @@ static void test_replica_link_repeats_not_sent(void **state)
     end_link();
 }
 
+/* The engine asks for a write's answer by a probe: not while the write itself is under way. */
+static void test_replica_link_probes_not_sent(void **state)
+{
+    struct snic_ddp_msg m = inv(0);
+    (void)state;
+    m.flags = SNIC_DDP_MSG_TOMBSTONE;
+    struct snic_ddp_msg probe = m;
+    probe.flags |= SNIC_DDP_MSG_LOCKED;
+    begin_link();
+    peer_up();
+    queue(&m); /* nothing is permitted yet */
+    queue(&probe);
+    assert_true(stats().repeats == 1 && stats().queued == 1);
+    peer_credit(1000, 0, 0);
+    assert_true(stats().queued == 0 && stats().unacknowledged == 1);
+    queue(&probe);
+    assert_int_equal(stats().repeats, 2);
+    probe.ts++; /* another write's */
+    queue(&probe);
+    assert_true(stats().repeats == 2 && stats().queued == 1);
+    probe.ts--;
+    replica_settle(fix.r);
+    peer_credit(1000, 0, 2);
+    assert_int_equal(stats().unacknowledged, 0);
+    queue(&probe); /* the write was taken, and not answered */
+    assert_true(stats().repeats == 2 && stats().queued == 1);
+    peer_gone();
+    end_link();
+}
+
 /* A value leaves as the peer permits it, and messages without values before its rest. */
 static void test_replica_link_small_overtakes_large(void **state)
 {
@@ -625,6 +655,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_value_in_parts),
         cmocka_unit_test(test_replica_link_no_memory_waits),
         cmocka_unit_test(test_replica_link_repeats_not_sent),
+        cmocka_unit_test(test_replica_link_probes_not_sent),
         cmocka_unit_test(test_replica_link_small_overtakes_large),
         cmocka_unit_test(test_replica_link_epoch_keeps_what_has_begun),
         cmocka_unit_test(test_replica_link_silent_reader_bounded),

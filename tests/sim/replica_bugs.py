@@ -105,6 +105,8 @@ BUGS = [
      "(!o->sent || replica_out_timed(head))", "!o->sent", ("link", "*repeats*")),
     ("L3 an answer is not sent again before the first is taken", "lib/replica/link.c",
      "(!o->sent || replica_out_timed(head))", "1", ("link", "*repeats*")),
+    ("L3 a write that is under way is probed", "lib/replica/link.c",
+     "|| replica_out_probes(o, head))", ")", ("link", "*probes*")),
     ("L4 more is sent than was permitted", "lib/replica/link.c",
      "n = snic_min_u64(n, t->limit - t->bytes); /* L4 */", "", ("link", "*overtakes*")),
     ("L5 more is taken in than was permitted", "lib/replica/link_in.c",

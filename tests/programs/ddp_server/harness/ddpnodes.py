@@ -141,11 +141,12 @@ class Ddp:
     def command(self, i, disk, first):
         return [*self.network.inside(i), self.program, "--config", self.config, "--node", str(i),
                 "--listen", "%s:%d" % self.address(i), "--protected-mode", "no",
-                "--dir", disk + "/ddp", "--log-size", self.log_size, "--memory", "256M", "--keys", "100000",
+                "--dir", disk + "/ddp", "--log-size", self.log_size, "--memory", "256M",
+                "--keys", "100000",
                 *(["--found"] if first else []), *self.more]
 
     def replace(self, i):
-        """Node i's disk is empty: its vote is given to the node that starts on it."""
+        """Node i's disk is empty: the node that starts on it gets its vote."""
         others = ",".join("%s:%d" % self.address(n) for n in range(self.nodes) if n != i)
         words = [*self.network.inside(self.nodes), self.program, "ctl", "replace", "--node", str(i),
                  "--connect", others, "--config", self.config]
