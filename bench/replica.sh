@@ -16,7 +16,7 @@
 #             reads of one member, which may be stale
 #   redis     one server with two replicas, appendfsync always, each SET followed by WAIT 2: durable
 #             at the first, received by two; reads at the first, not linearizable after a failover
-#   raft      200 lines on libraft (replica_peers/raft_server.c), batched; writes durable at a
+#   raft      400 lines on libraft (replica_peers/raft_server.c), batched; writes durable at a
 #             majority, reads at the leader, not confirmed, so they may be stale
 #   machine   calibration: processes that write 4 KiB and fdatasync at the same time, the slowest
 #             counted (disk), 1 KiB over loopback TCP and back (echo), memcpy of 1 KiB (copy)

@@ -19,7 +19,10 @@ static void rig(uint64_t seed, uint32_t segments, uint32_t length_max)
     fix.disk_opts.delay_max_ns = 60000;
     fix.opts.segment_bytes = 16384;
     fix.opts.block_bytes = 512;
-    fix.opts.batch_bytes = 8192;
+    if (length_max > 512)
+        fix.opts.record_max = 5461; /* three to a segment; a batch holds one or a few */
+    else
+        fix.opts.batch_bytes = 8192;
     fix.opts.flags = (seed & 1) != 0 ? SNIC_WAL_NO_FUA : 0;
     fix.m.length_max = length_max;
     walfix_start(&fix, seed);
@@ -145,6 +148,44 @@ static void test_wal_random_full_refused_and_a_way_out(void **state)
     }
     reopen();
     walfix_end(&fix);
+}
+
+/*
+ * Records of up to a third of a segment, of which copies waste the most at the ends of segments:
+ * full, deletions, room again, and copies always fit.
+ */
+static void test_wal_random_largest_records_full_and_room_again(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < support_scale(4, 60); i++) {
+        struct snic_rng rng;
+        uint32_t refused = 0;
+        uint32_t taken = 0;
+        rig(support_seed() * 31 + i, (i % 2 == 0 ? 12 : 8) + (uint32_t)i % 5, 5461);
+        if (i % 2 == 0)
+            fix.m.long_from = 1;
+        snic_rng_init(&rng, support_seed() * 17 + i);
+        for (uint32_t k = 0; k < 1500; k++) {
+            uint32_t key = (uint32_t)snic_rng_below(&rng, 60);
+            if (snic_rng_below(&rng, 300) == 0)
+                reopen();
+            if (insist(key, 0)) {
+                taken++;
+                continue;
+            }
+            refused++;
+            assert_true(insist(key, SNIC_WAL_TOMBSTONE));
+            walfix_settle(&fix);
+            fix.m.forgotten[key] = fix.m.newest[key];
+            snic_wal_compact(fix.wal);
+        }
+        assert_int_equal(fix.failed, 0);
+        if (taken < 100 || (i % 2 == 0 && refused < 10))
+            fail_msg("%u taken, %u refused, run %u", taken, refused, (uint32_t)i);
+        walfix_settle(&fix);
+        reopen();
+        walfix_end(&fix);
+    }
 }
 
 /* Tombstones fill the log up to what compaction needs, not beyond. */
@@ -309,6 +350,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wal_random_many_laps_as_the_model),
         cmocka_unit_test(test_wal_random_full_refused_and_a_way_out),
+        cmocka_unit_test(test_wal_random_largest_records_full_and_room_again),
         cmocka_unit_test(test_wal_random_full_of_tombstones_compaction_goes_on),
         cmocka_unit_test(test_wal_random_io_error_dead_then_recovered),
         cmocka_unit_test(test_wal_random_io_error_in_opening_reported),
