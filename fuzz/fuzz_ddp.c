@@ -54,7 +54,7 @@ static void fuzz_action(struct fuzz *f, const struct snic_ddp_action *a)
     case SNIC_DDP_APPEND:
         if ((a->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
             must(a->msg.value < f->handles && f->live[a->msg.value]);
-        if (f->pending < PENDING)
+        if (f->pending < PENDING && (a->flags & SNIC_DDP_DROPS) == 0)
             f->append[f->pending++] = a->msg;
         break;
     case SNIC_DDP_FLUSH:
@@ -120,8 +120,12 @@ static void fuzz_client(struct fuzz *f, uint8_t b)
     f->open[ev.token] = ev.type != SNIC_DDP_LOADED;
     if ((ev.type == SNIC_DDP_CAS || ev.type == SNIC_DDP_LOADED) && b / 8 % 4 == 2) {
         ev.flags = SNIC_DDP_MSG_TOMBSTONE;
+        if (ev.type == SNIC_DDP_LOADED && k / 8 % 2)
+            ev.flags |= SNIC_DDP_DROPS;
         value = 0;
     }
+    if (ev.type == SNIC_DDP_LOADED && k / 16 % 2)
+        ev.flags |= SNIC_DDP_REPLACES;
     if (value) {
         ev.value = f->handles++;
         f->live[ev.value] = 1;
@@ -174,6 +178,22 @@ static void fuzz_message(struct fuzz *f, uint8_t b)
     }
 }
 
+/* A node that was left out may return: it hears of its log now, and not of what it requested. */
+static void fuzz_return(struct fuzz *f)
+{
+    struct snic_ddp_stats info;
+    snic_ddp_get_stats(f->d, &info);
+    if (info.role != SNIC_DDP_FENCED || info.epoch == 0)
+        return;
+    for (uint32_t i = 0; i < f->pending; i++) {
+        struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED};
+        ev.key = f->append[i].key;
+        ev.ts = f->append[i].ts;
+        must(fuzz_event(f, &ev) == 0);
+    }
+    f->pending = f->flushes = 0;
+}
+
 static void fuzz_view(struct fuzz *f, uint8_t b)
 {
     struct snic_ddp_view v = f->view;
@@ -184,10 +204,12 @@ static void fuzz_view(struct fuzz *f, uint8_t b)
     v.learners = (uint16_t)(c / 16 & ~(b / 64 == 3 ? 0 : v.full));
     v.donor = b / 4 % 4;
     v.restart = b / 16 % 2;
+    ev.flags = c % 8 == 7 ? (uint32_t)SNIC_DDP_RETIRED : 0;
     if (b / 32 % 2)
         v.incarnation[b % NODES]++;
     struct snic_ddp_view old = f->view;
     f->view = v;
+    fuzz_return(f);
     if (fuzz_event(f, &ev) != 0)
         f->view = old;
 }
@@ -240,7 +262,10 @@ static void fuzz_step(struct fuzz *f)
         (void)fuzz_event(f, &ev);
         break;
     default:
-        if (b % 8 == 0) {
+        if (b % 16 == 8) {
+            ev.type = SNIC_DDP_SHED;
+            (void)fuzz_event(f, &ev);
+        } else if (b % 8 == 0) {
             ev.type = SNIC_DDP_LEASE;
             ev.ts = b / 8 % 4 == 0 ? f->now + 1000 : SNIC_NEVER;
             must(fuzz_event(f, &ev) == 0);

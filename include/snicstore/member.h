@@ -37,7 +37,7 @@
  * P3  A node enters a view as LEARNER, under an incarnation that no view had before, and becomes
  *     FULL after CAUGHT_UP; but for the first view and after a restart of all.
  * P4  A view with `restart` has as FULL a non-empty subset of the FULL of the view before, whose
- *     logs are good, and no one else.
+ *     logs are good, and no one else; but where an operator overrides (ANY_LOG).
  * P5  A vote counts for the file that the view names for its node (`voter`); the file of a node
  *     that was removed or replaced never votes again, nor does a file that no view names.
  * P1 and P5 hold always. P2 rests on clocks: each runs at a rate within drift_ppm of true time.
@@ -272,7 +272,9 @@ enum snic_member_change {
 enum {
     SNIC_MEMBER_FIRST = 1 << 0,
     SNIC_MEMBER_LOG_GOOD = 1 << 1,
-    /** OVERRIDE: a restart may begin now, from any logs of FULL nodes that are there. */
+    /** OVERRIDE: a restart may begin now, from any logs of FULL nodes that are there. If the mask
+     * has all FULL nodes: from the logs of nodes that were FULL earlier, which have been restarted.
+     * They have what was written until they were left out, and some of what was written later. */
     SNIC_MEMBER_ANY_LOG = 1 << 2,
     SNIC_MEMBER_WITNESS = 1 << 3 /**< CHANGE, ADD */
 };

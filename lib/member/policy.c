@@ -93,13 +93,27 @@ uint16_t member_silent(const struct snic_member *m)
     return mask;
 }
 
+/*
+ * Whose logs a restart may begin from: the FULL nodes'. Where an operator has declared that all of
+ * these have ended, and accepts any log: those of the others, which keep what they had when they
+ * were FULL until they are again.
+ */
+static uint16_t member_restart_of(const struct snic_member *m)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    if (v->epoch == 0)
+        return member_data(m);
+    if (m->any_log && (v->full & ~m->dead) == 0)
+        return (uint16_t)(member_data(m) & ~m->dead);
+    return v->full;
+}
+
 /* Those that may be of a restart, or of the first view. */
 static uint16_t member_candidates(const struct snic_member *m)
 {
     const struct snic_member_view *v = &m->rec.decided;
-    uint16_t of = v->epoch == 0 ? member_data(m) : v->full;
+    uint16_t of = member_restart_of(m) & member_alive(m);
     uint16_t mask = 0;
-    of &= member_alive(m);
     if (SNIC_MEMBER__BUG(10))
         of |= v->learners;
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
@@ -118,9 +132,7 @@ static uint16_t member_candidates(const struct snic_member *m)
 /* The nodes that a restart still waits for. */
 uint16_t member_restart_missing(const struct snic_member *m)
 {
-    const struct snic_member_view *v = &m->rec.decided;
-    uint16_t of = v->epoch == 0 ? member_data(m) : v->full;
-    return (uint16_t)(of & ~member_candidates(m));
+    return (uint16_t)(member_restart_of(m) & ~member_candidates(m));
 }
 
 static int member_restart_view(const struct snic_member *m, struct snic_member_view *v)

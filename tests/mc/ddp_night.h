@@ -38,10 +38,10 @@ NIGHT(night_doubled_scope_p, 2, 1, SCOPE,  PAPER,  10000, 612817, .writes = 2, .
       .doubles = 1)
 NIGHT(night_scopes_keys,     2, 2, SCOPE,  FAST,   20000, 1353505, .writes = 2, .scopes = 2)
 NIGHT(night_scopes_keys_p,   2, 2, SCOPE,  PAPER,  20000, 1247073, .writes = 2, .scopes = 2)
-NIGHT(night_rejoin_synch,    2, 1, SYNCH,  FAST,    5000, 506603, .writes = 2, REJOIN, LOCK)
-NIGHT(night_rejoin_strict,   2, 1, STRICT, FAST,   20000, 10777357, .writes = 2, REJOIN, LOCK)
-NIGHT(night_rejoin_renf,     2, 1, RENF,   FAST,   20000, 2445325, .writes = 2, REJOIN, LOCK)
-NIGHT(night_rejoin_event,    2, 1, EVENT,  FAST,   10000, 734463, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_synch,    2, 1, SYNCH,  FAST,    5000, 515109, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_strict,   2, 1, STRICT, FAST,   20000, 0, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_renf,     2, 1, RENF,   FAST,   20000, 2479373, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_event,    2, 1, EVENT,  FAST,   10000, 748615, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin1_strict,  3, 1, STRICT, FAST,    5000, 308293, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_renf,    3, 1, RENF,   FAST,    5000, 146761, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_scope,   3, 1, SCOPE,  FAST,   10000, 1471279, .writes = 1, .scopes = 1, REJOIN)
@@ -50,7 +50,7 @@ NIGHT(night_rejoin1_strict_p, 3, 1, STRICT, PAPER,  5000, 308293, .writes = 1, R
 NIGHT(night_rejoin1_renf_p,  3, 1, RENF,   PAPER,   5000, 146761, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_event_p, 3, 1, EVENT,  PAPER,   5000, 62926, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_scope_p, 3, 1, SCOPE,  PAPER,  10000, 1471279, .writes = 1, .scopes = 1, REJOIN)
-NIGHT(night_rejoin3_synch,   3, 1, SYNCH,  FAST,       0, 12051185, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_rejoin3_synch,   3, 1, SYNCH,  FAST,       0, 0, .writes = 2, REJOIN, .keeps = 1)
 NIGHT(night_evict_strict,    3, 1, STRICT, FAST,   20000, 252619, .writes = 1, .evictions = 1, LOCK)
 NIGHT(night_restart_synch,   3, 1, SYNCH,  FAST,   10000, 26879928, .writes = 2, .restarts = 1)
 NIGHT(night_restart_synch_p, 3, 1, SYNCH,  PAPER,  10000, 24193638, .writes = 2, .restarts = 1)
@@ -72,15 +72,15 @@ NIGHT(night_swaps_crash_renf, 2, 1, RENF,  FAST,    50000, 12220909, .writes = 2
       .crashes = 1)
 NIGHT(night_swaps_crash_event, 2, 1, EVENT, FAST,   50000, 24707115, .writes = 2, .swaps = 2,
       .crashes = 1)
-NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 796161, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 813967, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 14719169, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 0, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_renf, 2, 1, RENF,  FAST,    20000, 3250155, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_renf, 2, 1, RENF,  FAST,    20000, 0, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_event, 2, 1, EVENT, FAST,   20000, 1293007, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_event, 2, 1, EVENT, FAST,   20000, 0, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_scope, 2, 1, SCOPE, FAST,   50000, 18758363, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_scope, 2, 1, SCOPE, FAST,   50000, 0, .writes = 1, .swaps = 1,
       .scopes = 1, REJOIN, LOCK)
 NIGHT_LEAN(night_swap_crash_p, 3, 1, STRICT, PAPER, 50000, 139826449, .writes = 1, .swaps = 1,
       CRASH)
@@ -122,4 +122,27 @@ NIGHT(night_mix_large,       3, 1, SYNCH,  FAST,   20000, 2765371, .writes = 1, 
       .resends = 2, .locks = 1, .mix = MEMORY | DURABLE, .node.large = 1)
 NIGHT(night_mix_copies,      3, 1, STRICT, FAST,   20000, 2812099, .writes = 1, .evictions = 2,
       LOCK, .mix = MEMORY | DURABLE, .node.copies = 2)
+NIGHT(night_hint_keys,       2, 2, SYNCH,  FAST,    5000, 0, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_strict,     2, 1, STRICT, FAST,   20000, 0, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_renf,       2, 1, RENF,   FAST,   20000, 0, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_event,      2, 1, EVENT,  FAST,   10000, 0, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_paper,      2, 1, SYNCH,  PAPER,  10000, 0, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_delete,     2, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .deletes = 1, REJOIN,
+      .keeps = 1)
+NIGHT(night_hint_purge,      2, 2, EVENT,  FAST,   20000, 0, .writes = 1, .deletes = 1, REJOIN,
+      .resends = 1, .keeps = 1)
+NIGHT(night_hint_swap,       2, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .swaps = 1, REJOIN,
+      .keeps = 1)
+NIGHT(night_hint_return,     2, 1, SYNCH,  FAST,   10000, 0, .writes = 2, .evictions = 1,
+      .rejoins = 1, .keeps = 1, LOCK)
+NIGHT(night_hint_return3,    3, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .evictions = 1,
+      .rejoins = 1, .keeps = 1, LOCK)
+NIGHT(night_hint_donor,      3, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .crashes = 2,
+      .rejoins = 1, .keeps = 1, LOCK)
+NIGHT(night_hint_loss,       2, 1, SYNCH,  FAST,   10000, 0, .writes = 1, REJOIN, .keeps = 1,
+      .losses = 1, .doubles = 1, .resends = 1)
+NIGHT(night_hint_override,   2, 1, SYNCH,  FAST,   10000, 0, .writes = 2, .crashes = 2,
+      .rejoins = 1, .keeps = 1, .overrides = 1)
+NIGHT(night_hint_override3,  3, 1, SYNCH,  FAST,   50000, 0, .writes = 1, .crashes = 3,
+      .rejoins = 2, .keeps = 1, .overrides = 1)
 /* clang-format on */

@@ -283,17 +283,26 @@ static void dn_appended(struct dn_work *w, const struct snic_ddp_action *a)
     p->value = (m->flags & SNIC_DDP_MSG_TOMBSTONE) != 0 ? 0 : m->value;
 }
 
-static void dn_durable(struct dn_node *n, const struct dn_pending *p)
+static void dn_written(struct dn_node *n, const struct dn_pending *p)
 {
-    uint32_t i;
-
-    for (i = 0; i < n->pending; i++)
-        if (n->pend[i].key == p->key && n->pend[i].kind != 0 && n->pend[i].order < p->order)
-            n->pend[i].durable = 1; /* it was durable before */
     if (!p->durable && (p->kind != 0 || p->ts > n->log[p->key])) {
         n->log[p->key] = p->kind == DN_DROPS ? 0 : p->ts;
         n->log_value[p->key] = p->kind == DN_DROPS ? 0 : p->value;
     }
+}
+
+/* Those of its key that make others void, and are before it, were durable before. */
+static void dn_durable(struct dn_node *n, const struct dn_pending *p)
+{
+    uint32_t i, order;
+
+    for (order = 0; order < p->order; order++)
+        for (i = 0; i < n->pending; i++)
+            if (n->pend[i].key == p->key && n->pend[i].kind != 0 && n->pend[i].order == order) {
+                dn_written(n, &n->pend[i]);
+                n->pend[i].durable = 1;
+            }
+    dn_written(n, p);
 }
 
 /* The log drops what it has of the key, what is on its way to it too. */

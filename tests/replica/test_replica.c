@@ -118,6 +118,126 @@ static void test_replica_rejoins_by_difference(void **state)
 }
 
 /*
+ * The last FULL node is lost while the two others learn: their logs have what was written until
+ * they were left out, and an operator begins from these (M2).
+ */
+static void test_replica_override_while_all_others_learn(void **state)
+{
+    enum { KEYS = CLUSTER_KEYS };
+    struct cluster_op *op;
+    uint64_t wrote[KEYS];
+    (void)state;
+    struct cluster *c = begin(SNIC_DDP_SYNCH, 3);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        must(c, cluster_do(c, k % 3, SNIC_REPLICA_PUT, k, &op) == 0);
+        wrote[k] = op->content;
+    }
+    for (uint32_t n = 1; n < 3; n++)
+        cluster_down(c, n, CLUSTER_CRASH);
+    cluster_run(c, 2 * SECOND);
+    for (uint32_t n = 1; n < 3; n++)
+        cluster_up(c, n, 0);
+    for (uint32_t i = 0; look(c, 1).ddp.role != SNIC_DDP_LEARNER; i++) {
+        must(c, i < 1000000);
+        cluster_run(c, CLUSTER_MS / 100);
+    }
+    cluster_down(c, 0, CLUSTER_DARK); /* for ever */
+    cluster_run(c, 3 * SECOND);
+    for (uint32_t n = 1; n < 3; n++)
+        must(c, !cluster_serves(c, n));
+    for (uint32_t n = 1; n < 3; n++) {
+        cluster_down(c, n, CLUSTER_DARK);
+        cluster_up(c, n, 0);
+    }
+    cluster_run(c, SECOND);
+    for (uint32_t n = 1; n < 3; n++)
+        assert_int_equal(snic_replica_override(c->node[n].r, 1, 1), 0);
+    for (uint32_t i = 0; !cluster_serves(c, 1) || !cluster_serves(c, 2); i++) {
+        must(c, i < 1000);
+        cluster_run(c, 20 * CLUSTER_MS);
+    }
+    for (uint32_t k = 0; k < KEYS; k++) {
+        must(c, cluster_do(c, 1 + k % 2, SNIC_REPLICA_GET, k, &op) == 0);
+        assert_int_equal(op->content, wrote[k]);
+    }
+    must(c, cluster_do(c, 1, SNIC_REPLICA_PUT, 1, &op) == 0);
+    end(c);
+}
+
+/* What node 2 and the others have sent each other. */
+static uint64_t traffic(struct cluster *c)
+{
+    uint64_t bytes = 0;
+    for (uint32_t n = 0; n < 2; n++) {
+        struct snic_replica_peer_stats to, from;
+        assert_int_equal(snic_replica_get_peer(c->node[n].r, 2, &to), 0);
+        assert_int_equal(snic_replica_get_peer(c->node[2].r, n, &from), 0);
+        bytes += to.sent_bytes + from.sent_bytes;
+    }
+    return bytes;
+}
+
+/*
+ * A node is away for 10 s, in which one key of a hundred changes: all bytes of its return, but for
+ * the new values, are at most 2 % of those of the store. Then again, while the others take one
+ * operation after the other, half of them writes: it returns with no change of the membership but
+ * its own two.
+ */
+static void test_replica_rejoins_under_load(void **state)
+{
+    enum { KEYS = CLUSTER_KEYS_MOST };
+    (void)state;
+    struct cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_SYNCH, .nodes = 3};
+    o.keys = KEYS;
+    o.keys_max = KEYS + 20;
+    o.value_max = 2000; /* 1 KB on average */
+    o.checks = 1024;
+    o.segment_bytes = 1 << 18;
+    struct cluster *c = cluster_new(&o);
+    struct cluster_op *op;
+    uint64_t store = 0;
+    for (uint32_t n = 0; n < 3; n++)
+        cluster_up(c, n, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    for (uint32_t k = 0; k < KEYS; k++)
+        must(c, cluster_do(c, k % 3, SNIC_REPLICA_PUT, k, &op) == 0);
+    cluster_run(c, SECOND);
+    struct snic_replica_entry e;
+    for (uint64_t at = 0; snic_replica_next(c->node[0].r, &at, &e) == 0;)
+        store += e.size;
+    for (uint32_t load = 0; load < 2; load++) {
+        cluster_down(c, 2, CLUSTER_CRASH);
+        for (uint32_t k = 0; k < KEYS; k += 100)
+            must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, k, &op) == 0);
+        cluster_run(c, 10 * SECOND);
+        uint32_t epoch = c->epoch, done = 0;
+        cluster_up(c, 2, 0);
+        uint64_t before = traffic(c);
+        for (; load && !cluster_serves(c, 2); done++) {
+            must(c, done < 4000);
+            uint32_t kind = done % 2 != 0 ? SNIC_REPLICA_GET : SNIC_REPLICA_PUT;
+            must(c, cluster_do(c, done / 2 % 2, kind, done * 7 % KEYS, &op) == 0);
+        }
+        must(c, cluster_settle(c, 20 * SECOND));
+        uint64_t bytes = traffic(c) - before;
+        struct snic_ddp_learning learned = look(c, 2).ddp.learning;
+        print_message("%llu bytes of %llu, %llu pulled, %u operations meanwhile\n",
+                      (unsigned long long)bytes, (unsigned long long)store,
+                      (unsigned long long)learned.pulled, done);
+        assert_int_equal(c->epoch, epoch + 2);
+        if (load) {
+            assert_true(done > 10);
+        } else {
+            assert_int_equal(learned.pulled, KEYS / 100);
+            assert_true((bytes - learned.bytes) * 100 <= 2 * store); /* and 1 % of values */
+        }
+        cluster_run(c, SECOND);
+        cluster_same(c);
+    }
+    end(c);
+}
+
+/*
  * Three copies, two, one, with the default floor: the last one refuses writes before anything is
  * sent, and reads; it takes them again when a second one is FULL.
  */
@@ -412,6 +532,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_three_one_dies_others_serve),
         cmocka_unit_test(test_replica_values_larger_than_the_window_arrive),
         cmocka_unit_test(test_replica_rejoins_by_difference),
+        cmocka_unit_test(test_replica_rejoins_under_load),
+        cmocka_unit_test(test_replica_override_while_all_others_learn),
         cmocka_unit_test(test_replica_notify_from_the_loop),
         cmocka_unit_test(test_replica_full_log_takes_deletions),
         cmocka_unit_test(test_replica_full_log_deletion_of_what_waits),
