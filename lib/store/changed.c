@@ -102,17 +102,26 @@ static void changed_readable(struct snic_store *s, const struct snic_replica_cha
         store_watch_push(s, kind, c->ts, c->value);
 }
 
-/* A value that is new here takes the place of what the node has. */
-static void changed_value(struct snic_store *s, const struct snic_replica_change *c,
-                          const struct store_envelope *e)
+/*
+ * A value that is new here takes the place of what the node has. SNIC_ECORRUPT: its key is not the
+ * one that the record is named by.
+ */
+static int changed_value(struct snic_store *s, const struct snic_replica_change *c,
+                         const struct store_envelope *e)
 {
     uint32_t n = c->record;
     struct store_node *k = &s->p.nodes[n];
+    struct snic_ddp_key name;
     if (store_node_in(s, n)) {
         uint32_t size;
         const unsigned char *key = store_node_key(s, n, &size);
         if (store_key_compare(key, size, e->key, e->key_size) != 0)
             changed_leave(s, n); /* another key of the same hash */
+    }
+    if (!store_node_in(s, n)) {
+        store_name(s, e->key, e->key_size, &name);
+        if (name.w[0] != c->key.w[0] || name.w[1] != c->key.w[1])
+            return SNIC_ECORRUPT; /* it may be another record's: a key is in the index once */
     }
     changed_drop(s, n);
     k->value = c->value;
@@ -121,6 +130,7 @@ static void changed_value(struct snic_store *s, const struct snic_replica_change
         store_index_add(s, n);
     k->flags &= ~(uint32_t)STORE_N_SWAPPED;
     store_expire_value(s, n, c->ts, e);
+    return 0;
 }
 
 static void changed_reset(struct snic_store *s)
@@ -151,13 +161,14 @@ void store_changed(void *ctx, const struct snic_replica_change *c)
         return;
     }
     struct store_node *k = changed_node(s, c->record);
-    if (store_envelope_get(c->data, c->size, &e) != 0) {
+    int result = store_envelope_get(c->data, c->size, &e);
+    if (result == 0 && (!store_node_in(s, c->record) || k->ts != c->ts))
+        result = changed_value(s, c, &e);
+    if (result != 0) {
         s->stats.corrupt++;
         changed_leave(s, c->record);
         return;
     }
-    if (!store_node_in(s, c->record) || k->ts != c->ts)
-        changed_value(s, c, &e);
     if ((c->flags & SNIC_DDP_MSG_LOCKED) != 0)
         k->flags |= STORE_N_LOCKED;
     else

@@ -323,6 +323,7 @@ static int store_records_check(const struct snic_store *s)
 {
     struct snic_replica_entry entry;
     struct store_envelope e;
+    struct snic_ddp_key name;
     uint64_t cursor = 0;
     uint32_t count, have = 0;
     if (store_index_check(s, &count) != 0 || count != s->stats.keys || store_expire_check(s) != 0 ||
@@ -331,6 +332,9 @@ static int store_records_check(const struct snic_store *s)
     while (snic_replica_next(s->replica, &cursor, &entry) == 0) {
         if (entry.data == NULL || store_envelope_get(entry.data, entry.size, &e) != 0)
             continue;
+        store_name(s, e.key, e.key_size, &name);
+        if (name.w[0] != entry.key.w[0] || name.w[1] != entry.key.w[1])
+            continue; /* of no store, as the former */
         const struct store_node *k = &s->p.nodes[entry.record];
         if (!store_node_in(s, entry.record) || k->value != entry.value || k->ts != entry.ts ||
             (k->flags & STORE_N_LOCKED) != 0 || (k->heap != 0) != (e.ttl_ns != 0)) /* X1 */

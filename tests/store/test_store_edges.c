@@ -172,6 +172,58 @@ static void test_store_edges_corrupt_records_refused(void **state)
     done(c);
 }
 
+/* Records with random bytes in a right one, and with the key of another: no operation does harm,
+ * and index, TTLs and watches stay in order. */
+static void test_store_edges_damaged_records_do_no_harm(void **state)
+{
+    struct store_cluster *c = fresh(NULL);
+    struct store_act *a = &c->got;
+    struct snic_store_watch w = {.prefix = 1};
+    struct snic_store_event event;
+    static struct snic_store_cursor cursor;
+    struct snic_store_entry e;
+    struct snic_rng rng;
+    unsigned char p[256];
+    static const char *const keys[] = {"k0", "k1", "k2"};
+    (void)state;
+    snic_rng_init(&rng, support_seed());
+    assert_int_equal(snic_store_watch_start(c->node[0].s, &w), 0);
+    for (uint64_t i = 0; i < support_scale(400, 20000); i++) {
+        const char *key = keys[snic_rng_below(&rng, 3)];
+        unsigned char list[2 * SNIC_STORE__SESSION];
+        struct store_session x = {.client = 7, .sequence = 1 + i};
+        struct store_envelope env = {.key = (const unsigned char *)key, .key_size = 2};
+        store_session_put(list, 0, &x);
+        x.client = 8;
+        store_session_put(list, 1, &x);
+        env.list = list;
+        env.sessions = (uint32_t)snic_rng_below(&rng, 3);
+        env.ttl_ns = snic_rng_below(&rng, 2) * snic_rng_below(&rng, SECOND);
+        store_envelope_put(p, &env);
+        uint32_t size = store_envelope_front(&env) + (uint32_t)snic_rng_below(&rng, 40);
+        for (uint64_t f = snic_rng_below(&rng, 4); f > 0; f--)
+            p[snic_rng_below(&rng, size)] ^= (unsigned char)(1u << snic_rng_below(&rng, 8));
+        put_raw(c, keys[snic_rng_below(&rng, 3)], p, size);
+        uint32_t kind = SNIC_STORE_GET + (uint32_t)snic_rng_below(&rng, 5);
+        struct snic_store_op *op = op_of(a, kind, key);
+        op->modify = decide;
+        wanted = SNIC_STORE_CHANGE_PUT;
+        op->data = kind == SNIC_STORE_PUT ? "v" : NULL;
+        op->size = kind == SNIC_STORE_PUT;
+        op->client = kind == SNIC_STORE_GET ? 0 : snic_rng_below(&rng, 3) * 7;
+        op->sequence = i + 1;
+        (void)store_act(c, 0, a);
+        memset(&cursor, 0, sizeof(cursor));
+        while (snic_store_next(c->node[0].s, &cursor, &e) != SNIC_ENOENT)
+            ;
+        while (snic_store_watch_next(c->node[0].s, &w, &event) != SNIC_EAGAIN)
+            ;
+        assert_int_equal(snic_store_check(c->node[0].s), 0);
+        assert_null(c->failure);
+    }
+    done(c);
+}
+
 /* ---- Room ---- */
 
 /* More changes than writes at a time: those without room pause and are executed in their turn. */
@@ -455,6 +507,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_edges_old_value_returned),
         cmocka_unit_test(test_store_edges_modify_decisions),
         cmocka_unit_test(test_store_edges_corrupt_records_refused),
+        cmocka_unit_test(test_store_edges_damaged_records_do_no_harm),
         cmocka_unit_test(test_store_edges_changes_pause_without_room),
         cmocka_unit_test(test_store_edges_changes_give_up_without_room),
         cmocka_unit_test(test_store_edges_stop_answers_all),
