@@ -276,7 +276,8 @@ static void replica_log_submit(struct snic_replica *r)
     if (result == SNIC_EAGAIN || result == SNIC_ENOSPC)
         l->refusal = result; /* room() comes; a full log waits for compaction (A10) */
     if (result == SNIC_ENOSPC) {
-        replica_entry_at(l, l->mid)->at_ns = 0; /* it waits for compaction, which is no flush */
+        for (uint32_t i = l->mid; i != l->tail; i++)
+            replica_entry_at(l, i)->at_ns = 0; /* they wait for compaction, which is no flush */
         result = replica_log_pass(r);
     }
     if (result != 0 && result != SNIC_EAGAIN && result != SNIC_ENOSPC)

@@ -85,7 +85,7 @@ void replica_pace_update(struct snic_replica *r)
         return;
     r->pace.retransmit_ns = retransmit;
     r->pace.replay_ns = replay;
-    r->pace.log_ns = snic_min_u64(2 * flush, REPLICA_PACE_MAX);
+    r->pace.log_ns = snic_min_u64(flush, REPLICA_PACE_MAX);
     r->pace.due |= 1;
 }
 

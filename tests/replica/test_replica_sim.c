@@ -9,6 +9,7 @@
  *                                               list/replica.cmake makes the night of such parts,
  *                                               with SNIC_SIM_NIGHT for the count
  */
+#include "replica/replica_priv.h"
 #include "support.h"
 #include "swarm.h"
 
@@ -52,10 +53,17 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
+static void sever(struct cluster_node *n, uint32_t other)
+{
+    struct replica_conn *k = n->r->peers[other].conn;
+    if (k != NULL)
+        snic_net_abort(k->c);
+}
+
 /* The faults' time is short, 8, 4 or 2 s: what a run needs in the end is longer. */
 static struct swarm_opts run_opts(uint64_t seed)
 {
-    struct swarm_opts o = {.seed = seed, .search = seed % 4 == 0};
+    struct swarm_opts o = {.seed = seed, .search = seed % 4 == 0, .sever = sever};
     o.faults_ns = (UINT64_C(8) >> (seed + 1) % 3) * SECOND;
     return o;
 }

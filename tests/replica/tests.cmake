@@ -15,7 +15,8 @@ endif()
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_config replica SOURCES ${_sim})
-snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c TIMEOUT 3600)
+snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c sim/swarm_real.c
+  sim/solar_cipher.c TIMEOUT 3600)
 foreach(t replica replica_versions replica_burst replica_sealed replica_log replica_lin
     replica_lasting replica_config replica_sim)
   if(TARGET test_${t})

@@ -380,6 +380,13 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->trace = cluster_trace;
     o->notify = c->o.notify;
     o->ctx = n;
+    o->sec = c->o.sec;
+    o->secret = c->o.secret;
+    o->gcm = c->o.gcm[n->number];
+    if (o->sec != NULL) {
+        snic_put_le32(o->random, n->run_number);
+        o->random[31] = (unsigned char)(n->number + 1);
+    }
     if (c->o.values_bytes != 0)
         o->values_bytes = c->o.values_bytes;
     if (c->o.burst) {

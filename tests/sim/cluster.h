@@ -27,7 +27,7 @@ struct cluster_opts {
     uint32_t model;
     uint32_t confirms; /* 1: half of the GETs are confirmed by a majority */
     uint32_t founders; /* nodes at the founding, bits; 0: all. The others are added */
-    uint32_t mix; /* 1: each operation draws the durability that it names */
+    uint32_t mix;      /* 1: each operation draws the durability that it names */
     uint32_t ddp_flags;
     uint32_t keys; /* that clients use */
     uint32_t keys_max;
@@ -37,10 +37,13 @@ struct cluster_opts {
     uint32_t segments;
     uint32_t checks; /* every so many happenings the nodes are checked; 0: never */
     uint64_t background_ns;
-    uint64_t flush_ns_max;     /* how long a disk takes */
-    uint32_t tight;            /* the last node has memory for so many values only; 0: for all */
-    uint32_t send_queue;       /* datagrams that the net's door takes */
-    uint64_t values_bytes;     /* of each node; 0: enough for all */
+    uint64_t flush_ns_max; /* how long a disk takes */
+    uint32_t tight;        /* the last node has memory for so many values only; 0: for all */
+    uint32_t send_queue;   /* datagrams that the net's door takes */
+    uint64_t values_bytes; /* of each node; 0: enough for all */
+    const struct snic_ebs_sec_ops *sec; /* with a key of the cluster, and one of each node */
+    void *secret;
+    void *gcm[CLUSTER_NODES];
     uint32_t burst;            /* 1: the replica's own defaults, and no trace: for many operations
                                   that are the test's own */
     uint32_t clocks;           /* 1: each node has its own, see cluster_clock() */

@@ -13,6 +13,7 @@ PROGRAMS = {
                 "tests/member/test_member_sim_run.c"],
     "tolog": ["tests/replica/test_replica_log.c", *CLUSTER],
     "lives": ["tests/replica/test_replica_sim.c", "tests/sim/swarm.c", "tests/sim/swarm_hard.c",
+              "tests/sim/swarm_real.c", "tests/sim/solar_cipher.c",
               *CLUSTER],
     "link": ["tests/replica/test_replica_link.c", *PEER],
     "sealed": ["tests/replica/test_replica_sealed.c", "tests/sim/solar_cipher.c", *PEER],

@@ -19,9 +19,9 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-MODULES = ["base", "ssd", "loop", "io", "net", "wal", "ddp", "member", "replica"]
+MODULES = ["base", "ssd", "loop", "io", "net", "ebs", "wal", "ddp", "member", "replica"]
 TESTS = ["cluster.c", "cluster_judge.c", "lin.c", "lin_search.c", "swarm.c", "swarm_hard.c",
-         "same.c"]
+         "swarm_real.c", "solar_cipher.c", "same.c"]
 LEVELS = [["-O0"], ["-O2"], ["-O3"], ["-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"]]
 
 

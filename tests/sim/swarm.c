@@ -103,6 +103,7 @@ static void swarm_disk(struct swarm *s, uint32_t node, uint32_t op, uint32_t kin
         f.ops = 0;
         f.repeat = swarm_below(s, 200);
         f.delay_ns = swarm_below(s, 100 * CLUSTER_MS);
+        swarm_real_disk(s, &f);
     }
     int r = snic_disk_fault(s->c->node[node].disk, &f);
     if (r != 0 && r != SNIC_ENOSPC)
@@ -256,7 +257,7 @@ static void swarm_stopped(struct swarm *s)
 
 static uint64_t swarm_next(const struct swarm *s)
 {
-    uint64_t at = snic_min_u64(s->chaos_at, s->hard.at);
+    uint64_t at = snic_min_u64(s->real.at, snic_min_u64(s->chaos_at, s->hard.at));
     for (uint32_t i = 0; i < s->clients; i++)
         at = snic_min_u64(at, s->client[i].at);
     for (uint32_t i = 0; i < s->end_count; i++)
@@ -288,6 +289,8 @@ static void swarm_due(struct swarm *s, uint64_t now)
     swarm_stopped(s);
     if (s->hard.at <= now)
         swarm_hard_due(s, now);
+    if (s->real.at <= now)
+        swarm_real_due(s, now);
 }
 
 static void swarm_until(struct swarm *s, uint64_t end)
@@ -360,6 +363,7 @@ static void swarm_heal(struct swarm *s)
     for (uint32_t a = 0; a < c->o.nodes; a++)
         cluster_up(c, a, 0);
     swarm_hard_heal(s);
+    swarm_real_heal(s);
 }
 
 /* All are up, none is FULL, and a log is not good: an operator states that there are no others. */
@@ -444,6 +448,7 @@ void swarm_run(const struct swarm_opts *o, struct swarm_result *out)
     snic_rng_init(&s.rng, o->seed);
     swarm_choose(&s, &co);
     swarm_hard_choose(&s, &co);
+    swarm_real_choose(&s, &co);
     s.c = cluster_new(&co);
     s.c->quiet = o->quiet;
     for (uint32_t i = 0; i < co.nodes; i++)
@@ -452,6 +457,7 @@ void swarm_run(const struct swarm_opts *o, struct swarm_result *out)
         cluster_fail(s.c, "the cluster does not begin");
     uint64_t start = swarm_now(&s);
     swarm_hard_begin(&s);
+    swarm_real_begin(&s);
     swarm_links(&s, &s.link);
     for (uint32_t i = 0; i < s.clients; i++)
         s.client[i].at = start;

@@ -31,6 +31,8 @@ struct swarm_opts {
     uint32_t model;  /* 0: by the seed */
     uint32_t search; /* 1: the search judges, too */
     uint64_t faults_ns;
+    /* Ends a node's connection to another one; NULL: none break. */
+    void (*sever)(struct cluster_node *n, uint32_t other);
     int print;
     int quiet; /* what is wrong is not printed operation by operation */
     int trace;

@@ -3,6 +3,7 @@
 #ifndef SNIC_TESTS_SIM_SWARM_PRIV_H
 #define SNIC_TESTS_SIM_SWARM_PRIV_H
 
+#include "solar_cipher.h"
 #include "swarm.h"
 
 enum { SWARM_CLIENTS = 8, SWARM_PENDING = 128 };
@@ -57,6 +58,16 @@ struct swarm_hard {
     uint32_t times;      /* that they had to delete */
 };
 
+/* What real machines have (swarm_real.c), likewise. */
+struct swarm_real {
+    struct snic_rng rng;
+    uint64_t at;
+    uint32_t has;
+    uint32_t slow; /* disks are, at times */
+    struct solar_toy_key secret;
+    struct solar_toy_key gcm[CLUSTER_NODES];
+};
+
 struct swarm {
     struct swarm_opts o;
     struct snic_rng rng;
@@ -77,12 +88,20 @@ struct swarm {
     uint32_t overrides;
     uint64_t storm_until;
     struct swarm_hard hard;
+    struct swarm_real real;
 };
 
 static inline uint64_t swarm_now(const struct swarm *s)
 {
     return snic_world_now(s->c->world);
 }
+
+/* swarm_real.c */
+void swarm_real_choose(struct swarm *s, struct cluster_opts *o);
+void swarm_real_begin(struct swarm *s);
+void swarm_real_due(struct swarm *s, uint64_t now);
+void swarm_real_disk(struct swarm *s, struct snic_fault *f);
+void swarm_real_heal(struct swarm *s);
 
 /* swarm_hard.c */
 void swarm_hard_choose(struct swarm *s, struct cluster_opts *o);

@@ -17,7 +17,8 @@ PROGRAMS = {
     "log": ["tests/replica/test_replica_log.c", *CLUSTER],
     "lasting": ["tests/replica/test_replica_lasting.c", *CLUSTER],
     "sim": ["tests/replica/test_replica_sim.c", *CLUSTER, "tests/sim/swarm.c",
-            "tests/sim/swarm_hard.c"],
+            "tests/sim/swarm_hard.c", "tests/sim/swarm_real.c",
+            "tests/sim/solar_cipher.c"],
 }
 HARD_OLD = ("sim", "*hard_seeds*")
 FULL, ANYWHERE = ("replica", "*full_log*"), ("damage", "*damage_anywhere*")
