@@ -237,8 +237,14 @@ static void change_repeated(struct snic_store_op *op, const struct store_session
     struct store_envelope none;
     if (change_waits(op))
         return;
+    uint32_t copies = (uint32_t)__builtin_popcount(snic_replica_full(op->store->replica));
+    if (copies < op->copies_min) { /* as a write that is answered with fewer */
+        change_fail(op, SNIC_EUNKNOWN);
+        return;
+    }
     memset(&none, 0, sizeof(none));
     store_show(op, 0, &none, 0, 0);
+    op->copies = copies;
     op->version = have->ts != 0 ? have->ts : version;
     op->seen = version;
     op->answer = have->answer;

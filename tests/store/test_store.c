@@ -147,6 +147,30 @@ static void test_store_operations_refused(void **state)
     done(c);
 }
 
+/* Adds one to a number of 8 bytes. */
+static int increment(void *ctx, struct snic_store_change *ch)
+{
+    uint64_t n = 0;
+    (void)ctx;
+    if (ch->old_size == 8)
+        n = snic_get_le64(ch->old);
+    snic_put_le64(ch->out, n + 1);
+    ch->out_size = 8;
+    ch->answer = n + 1;
+    return SNIC_STORE_CHANGE_PUT;
+}
+
+static void prepare_increment(struct store_act *a, uint64_t client, uint64_t sequence)
+{
+    memset(&a->op, 0, sizeof(a->op));
+    a->op.kind = SNIC_STORE_MODIFY;
+    a->op.key = "count";
+    a->op.key_size = 5;
+    a->op.modify = increment;
+    a->op.client = client;
+    a->op.sequence = sequence;
+}
+
 static int put_if(struct store_cluster *c, uint32_t node, const char *value, uint32_t condition,
                   uint64_t version)
 {
@@ -188,6 +212,13 @@ static void test_store_copies_counted_and_demanded(void **state)
     }
     assert_int_equal(store_get(c, 1, "key", 3), 0);
     assert_int_equal(a->data[0], 'x');
+    for (uint32_t copies = 0; copies <= 3; copies++) { /* executed once, and then repeated */
+        prepare_increment(a, 7, 1);
+        a->op.copies_min = copies;
+        assert_int_equal(store_act(c, copies % 2, a), copies <= 2 ? 0 : SNIC_EUNKNOWN);
+        assert_int_equal(a->op.copies, copies <= 2 ? 2 : 0);
+        assert_int_equal(a->op.out, copies == 1 || copies == 2 ? SNIC_STORE_REPEATED : 0);
+    }
     done(c);
 }
 
@@ -260,30 +291,6 @@ static void test_store_conditions_decide(void **state)
     assert_int_equal(store_delete(c, 1, "key", 3), 0);
     assert_int_equal(put_if(c, 2, "g", SNIC_STORE_IF_VERSION, 0), 0);
     done(c);
-}
-
-/* Adds one to a number of 8 bytes. */
-static int increment(void *ctx, struct snic_store_change *ch)
-{
-    uint64_t n = 0;
-    (void)ctx;
-    if (ch->old_size == 8)
-        n = snic_get_le64(ch->old);
-    snic_put_le64(ch->out, n + 1);
-    ch->out_size = 8;
-    ch->answer = n + 1;
-    return SNIC_STORE_CHANGE_PUT;
-}
-
-static void prepare_increment(struct store_act *a, uint64_t client, uint64_t sequence)
-{
-    memset(&a->op, 0, sizeof(a->op));
-    a->op.kind = SNIC_STORE_MODIFY;
-    a->op.key = "count";
-    a->op.key_size = 5;
-    a->op.modify = increment;
-    a->op.client = client;
-    a->op.sequence = sequence;
 }
 
 /* Increments at all nodes at once: each counts once, whatever order they take. */
