@@ -68,6 +68,14 @@ static const char *replica_parts_wrong(const struct snic_replica_opts *o)
                : "wal: its flags or sizes do not fit the log, see snic_wal_opts_wrong()";
 }
 
+static int replica_zeros(const unsigned char *p, size_t size)
+{
+    unsigned any = 0;
+    for (size_t i = 0; i < size; i++)
+        any |= p[i];
+    return any == 0;
+}
+
 /* Those that are the parts' are left to replica_parts_wrong. @p least: appends_max, at least. */
 static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t least)
 {
@@ -105,6 +113,8 @@ static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t
         return "window_bytes: not 64 KiB to 64 MiB";
     if (o->sec != NULL && (o->secret == NULL || o->gcm == NULL))
         return "sec: without secret or gcm";
+    if (o->sec != NULL && replica_zeros(o->random, sizeof(o->random)))
+        return "random: all zero";
     return NULL;
 }
 

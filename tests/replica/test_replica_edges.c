@@ -95,6 +95,10 @@ static void test_replica_edges_link_options_checked(void **state)
     BAD(window_bytes, (64u << 10) - 1);
     BAD(window_bytes, (64u << 20) + 1);
     BAD(sec, &ciphers); /* without keys */
+    o = fix.o;
+    o.sec = &ciphers;
+    o.secret = o.gcm = &o;
+    support_names(snic_replica_opts_wrong(&o), "random");
 #undef BAD
     finish();
 }
