@@ -307,7 +307,10 @@ struct ddp_rules {
     uint8_t watch_gd;    /* a follower that misses VAL_P makes up for it (H5) */
     uint8_t short_gd;    /* ddpnic: an overtaken write waits for gd of the newer, too */
     uint8_t background;  /* no write is answered later for the log */
+    uint8_t first;       /* ddp: what all of the above that are not never wait for */
+    uint8_t pad[2];
 };
+SNIC_STATIC_ASSERT(sizeof(struct ddp_rules) == 16, "an index is a shift");
 
 /* Does the model have this acknowledgement or validation? 1 for all other messages. */
 int ddp_rules_have(const struct ddp_rules *u, uint32_t type);

@@ -293,10 +293,12 @@ static int ddp_deliver(struct snic_ddp *d, const struct snic_ddp_msg *m)
 static int ddp_message_ruled(const struct snic_ddp_msg *m)
 {
     uint32_t rule = m->flags >> SNIC_DDP_MSG_RULES;
+    if (rule == 0)
+        return 1;
     if (m->type == SNIC_DDP_INV || m->type == SNIC_DDP_NACK || m->type == SNIC_DDP_RECORD ||
         m->type == SNIC_DDP_OFFER)
         return rule <= DDP_HERE;
-    return rule == 0;
+    return 0;
 }
 
 /* Rule E, then what every message must be. */

@@ -52,11 +52,8 @@ static struct ddp_wait *ddp_follow_waits(const struct snic_ddp *d, const struct 
 }
 
 /* What the acknowledgement carries besides: the last INV of it decides. */
-static void ddp_follow_mark(const struct snic_ddp *d, struct ddp_wait *a,
-                            const struct snic_ddp_msg *m)
+static void ddp_follow_mark(struct ddp_wait *a, const struct snic_ddp_msg *m)
 {
-    a->flags &= (uint8_t)~DDP_A_ONE;
-    a->flags |= ddp_rules_msg(d, m)->acks == DDP_ONE ? DDP_A_ONE : 0;
     if ((m->flags & SNIC_DDP_MSG_CAS) == 0)
         return;
     a->flags |= DDP_A_CAS;
@@ -77,7 +74,7 @@ static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct 
     a->next = r->waits;
     r->waits = n;
     d->parked += tau != 0;
-    ddp_follow_mark(d, a, m);
+    ddp_follow_mark(a, m);
 }
 
 /*
@@ -88,6 +85,7 @@ static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct s
 {
     const struct ddp_rules *u = ddp_rules_msg(d, m);
     int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;
+    const uint8_t one = u->acks == DDP_ONE ? DDP_A_ONE : 0;
     struct ddp_wait *a;
     if (r->dts >= m->ts || u->acks == DDP_C_ONLY) {
         ddp_follow_all(d, m);
@@ -96,11 +94,13 @@ static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct s
     a = ddp_follow_waits(d, r, m->ts, m->src);
     if (u->acks != DDP_ONE || a != NULL)
         ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts, cas, m->seen[0]);
-    if (a == NULL)
-        ddp_follow_wait(d, r, m, 0, DDP_A_OWES_P);
-    else
-        ddp_follow_mark(d, a, m);
-    if (!u->background)
+    if (a == NULL) {
+        ddp_follow_wait(d, r, m, 0, DDP_A_OWES_P | one);
+    } else {
+        a->flags = (uint8_t)((a->flags & ~DDP_A_ONE) | one);
+        ddp_follow_mark(a, m);
+    }
+    if (!u->background && ddp_rules_at(d, r->flags)->background)
         ddp_urge(d, r);
 }
 
@@ -133,7 +133,7 @@ static int ddp_follow_full(const struct snic_ddp *d, const struct ddp_rec *r,
 static void ddp_follow_park(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
     const struct ddp_rules *u = ddp_rules_msg(d, m);
-    uint8_t owes = u->acks == DDP_ONE     ? DDP_A_OWES_P
+    uint8_t owes = u->acks == DDP_ONE     ? DDP_A_OWES_P | DDP_A_ONE
                    : u->acks == DDP_SPLIT ? DDP_A_OWES_C | DDP_A_OWES_P
                                           : DDP_A_OWES_C;
     if ((owes & DDP_A_OWES_P) != 0 && ddp_rules_at(d, r->flags)->gd == DDP_NEVER) {

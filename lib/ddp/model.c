@@ -92,6 +92,15 @@ static const struct ddp_rules ddp_models[] = {
 #undef L
 #undef NEVER
 
+static uint8_t ddp_rules_first(const struct ddp_rules *u)
+{
+    const uint8_t all[] = {u->release, u->gv, u->gd, u->val, u->val_p, u->answer, u->all};
+    uint32_t first = DDP_NEVER - 1u;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(all); i++)
+        first &= all[i] == DDP_NEVER ? UINT32_MAX : all[i];
+    return (uint8_t)first;
+}
+
 void ddp_rules_fill(uint32_t flags, struct ddp_rules *out)
 {
     for (uint32_t i = SNIC_DDP_SYNCH; i <= DDP_HERE; i++)
@@ -101,6 +110,8 @@ void ddp_rules_fill(uint32_t flags, struct ddp_rules *out)
         out[SNIC_DDP_STRICT].gv |= DDP_L;
         out[SNIC_DDP_STRICT].val |= DDP_L;
     }
+    for (uint32_t i = SNIC_DDP_SYNCH; i <= DDP_HERE; i++)
+        out[i].first = ddp_rules_first(&out[i]);
 }
 
 /* Does a model's read return only what is durable at all members? */

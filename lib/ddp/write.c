@@ -163,6 +163,8 @@ int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
         if (r->vts == w->ts)
             r->flags &= ~(uint32_t)DDP_R_CAS;
     }
+    if ((have & u->first) != u->first)
+        return 0; /* most acknowledgements change nothing yet */
     if ((have & u->gv) == u->gv)
         r->gv = snic_max_u64(r->gv, w->ts);
     if ((have & u->gd) == u->gd)
@@ -294,6 +296,9 @@ int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
         ddp_timer_stop(d, ddp_timer_of_write(d, w));
     else if (!stored && (d->others & ~w->ack_c) == 0)
         ddp_write_pace(d, w);
-    ddp_dirty(d, r);
+    /* Only the last of either kind changes anything. */
+    if ((m->type != SNIC_DDP_ACK_P && (d->others & ~w->ack_c) == 0) ||
+        (m->type != SNIC_DDP_ACK_C && (d->others & ~w->ack_p) == 0))
+        ddp_dirty(d, r);
     return 0;
 }

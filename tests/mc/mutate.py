@@ -244,9 +244,9 @@ MUTATIONS = [
      ".answer = C,", EVENT + " writes 1 mix 4", DAY),
     ("mix: an older durable write is acknowledged by the newer one's rules", "follow.c",
      "const struct ddp_rules *u = ddp_rules_msg(d, m); int cas = "
-     "(m->flags & SNIC_DDP_MSG_CAS) != 0; struct ddp_wait *a;",
+     "(m->flags & SNIC_DDP_MSG_CAS) != 0; const uint8_t one",
      "const struct ddp_rules *u = ddp_rules_at(d, r->flags);\n"
-     "    int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;\n    struct ddp_wait *a;",
+     "    int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;\n    const uint8_t one",
      EVENT + " writes 2 mix 10", DAY),
     ("mix: PAPER waits until a memory write is durable at all", "follow.c",
      "owes |= DDP_A_LOG;", "owes |= 0;", EVENT + " paper 1 writes 2 mix 10"),
