@@ -5,6 +5,7 @@
 ddp_faults.py --lossfs P --forwarder P --judge P [--server P] [--kind ddp|redis] [--nodes N]
               [--seconds S] [--seed N] [--schedule FILE] [--only EPISODE,...] [--out FOLDER]
               [--expect-wrong] [--lie] [--overclaim] [--state FOLDER --minutes N] [--more=OPTIONS]
+              [--shards N] [--large BYTES]
 
 --schedule replays the faults of a file that an earlier run has printed and kept. --expect-wrong:
 the run passes when the judge finds the history wrong (with --lie: disks do not flush; with
@@ -44,6 +45,8 @@ def options():
     p.add_argument("--seconds", type=float, default=40)
     p.add_argument("--minutes", type=float, default=0)
     p.add_argument("--clients", type=int, default=6)
+    p.add_argument("--shards", type=int, default=1)
+    p.add_argument("--large", type=int, default=60_000)
     p.add_argument("--seed", type=int, default=int(os.environ.get("SNIC_TURN") or 1))
     for flag in ("expect-wrong", "lie", "overclaim"):
         p.add_argument("--" + flag, action="store_true")
@@ -101,6 +104,7 @@ class Run:
         clients = [ddpclients.Client(f"c{i}", self.kind, self.network, keys, self.history, stop,
                                      self.seed) for i in range(o.clients)]
         scanner = ddpclients.Scanner(self.kind, self.network, stop, self.seed, keys.prefix)
+        self.scanned = {n.decode() for n in scanner.names}
         scanner.start()
         for c in clients:
             c.overclaim = o.overclaim
@@ -114,6 +118,16 @@ class Run:
         if self.recover():
             self.finish(keys)
         return self.end(keys)
+
+    def forget(self, names):
+        """By night the keys that no later run reads are deleted; the history has ended."""
+        connection = ddpclients.Connection(self.kind.address(0), self.kind.timeout)
+        for name in names:
+            try:
+                connection(*self.kind.delete(name, "default"))
+            except ddpclients.Refusal as e:
+                print(f"{name} stays: {e}")
+        connection.close()
 
     def finish(self, keys):
         """All have healed: each node takes a write, and each node shows each key."""
@@ -140,6 +154,9 @@ class Run:
                 self.wrong.append(f"{answers} answers for {len(names)} keys at each node")
             names = [k for k in keys.all() if not ddpclients.is_counter(k) and values[k] != "nil"]
             self.after["keys"] = {k: values[k] for k in names[:40]}
+            if self.o.state:
+                used = set(keys.all()) | set(self.before["keys"]) | self.scanned
+                self.forget(used - set(self.after["keys"]))
 
         t = threading.Thread(target=body)
         t.start()
@@ -251,6 +268,9 @@ def main():
     network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, o.seed)
     kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
     kind.more = (o.more or "").split()
+    kind.shard_count = o.shards
+    kind.large = o.large
+    kind.value_max = max(65536, o.large + 100)
     if o.overclaim:
         kind.WRITES = ("memory",)
     if o.state:

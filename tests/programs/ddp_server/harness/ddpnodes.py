@@ -118,6 +118,8 @@ class Ddp:
     ENOENT, ECANCELED, EUNKNOWN = -2, -125, -1003
     CLIENTS, PEERS = 6379, 7000
     log_size = "64M"
+    shard_count = 1
+    value_max = 65536
 
     def __init__(self, network, program, nodes):
         self.network = network
@@ -134,7 +136,8 @@ class Ddp:
         if os.path.exists(self.config):
             return
         nodes = range(self.nodes)
-        ddpbox.run(self.program, "found", "--file", self.config,
+        ddpbox.run(self.program, "found", "--file", self.config, "--shards", str(self.shard_count),
+                   "--value-max", str(self.value_max),
                    "--peers", ",".join(f"{self.network.address(n)}:{self.PEERS}" for n in nodes),
                    "--clients", ",".join("%s:%d" % self.address(n) for n in nodes))
 

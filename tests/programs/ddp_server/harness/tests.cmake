@@ -49,7 +49,8 @@ if(NOT TARGET ddp_server)
 endif()
 list(APPEND _dh_parts --server $<TARGET_FILE:ddp_server>)
 ddp_harness_test(ddp_faults_three "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 30)
-ddp_harness_test(ddp_faults_five "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5 --seconds 20)
+ddp_harness_test(ddp_faults_five "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5 --seconds 20
+  --shards 2)
 ddp_harness_test(ddp_faults_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
   --schedule ${_dh}/ddp_lie.schedule --lie --expect-wrong)
 ddp_harness_test(ddp_faults_power "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 11
@@ -60,6 +61,6 @@ ddp_harness_test(ddp_burst "" ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
   --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 45)
 ddp_harness_test(ddp_faults_m7 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
   --schedule ${_dh}/ddp_m7.schedule --more=--buffered)
-ddp_harness_test(ddp_faults_night nightly ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
-  --state ${CMAKE_BINARY_DIR}/ddp_faults_night --minutes 120)
+ddp_harness_test(ddp_faults_night nightly ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --shards 2
+  --large 1000000 --state ${CMAKE_BINARY_DIR}/ddp_faults_night --minutes 120)
 set_tests_properties(ddp_faults_night PROPERTIES TIMEOUT 10800)
