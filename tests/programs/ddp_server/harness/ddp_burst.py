@@ -5,11 +5,13 @@ times as many, without a fault. No node may leave the membership, fewer than 1 o
 be resent, and the goodput of the fourfold load is at least 0.9 of its maximum.
 
 ddp_burst.py --lossfs P --forwarder P --server P [--kind ddp|redis] [--nodes N] [--seconds S]
-             [--rate BITS]
+             [--rate BITS] [--state FOLDER --minutes N]
 
+--state: pieces of --seconds on disks that are kept there; a run that was interrupted is resumed.
 --rate: of each node's network, so that it is the network that saturates, not the processors.
 """
 import argparse
+import json
 import os
 import resource
 import selectors
@@ -140,44 +142,85 @@ def judge(kind, cluster, before, after, rates):
     return wrong
 
 
-def main():
-    p = argparse.ArgumentParser()
-    for name in ("lossfs", "forwarder", "server"):
-        p.add_argument("--" + name)
-    p.add_argument("--kind", default="ddp")
-    p.add_argument("--nodes", type=int, default=3)
-    p.add_argument("--seconds", type=float, default=50)
-    p.add_argument("--rate", type=int, default=200_000_000)
-    o = p.parse_args()
-    os.environ.setdefault("SNIC_DDPBOX_CWD", os.getcwd())
-    ddpbox.enter()
-    folder = ddpbox.work_folder()
-    network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, 1)
-    disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}") for i in range(o.nodes)]
-    kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
-    kind.found(folder)
+def piece(o, kind, network, folder, lower, first, seconds):
+    """The nodes start on their disks, and bear the load; @return what is wrong"""
+    disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}", lower and f"{lower}/n{i}")
+             for i in range(o.nodes)]
     history = ddpclients.History(folder + "/history")
     cluster = ddpcluster.Cluster(kind, network, disks, folder, history)
     for i in range(o.nodes):
-        cluster.start(i, first=True)
+        cluster.start(i, first=first)
         network.rate(i, o.rate)
-    late = cluster.await_full(30)
+    late = cluster.await_full(60)
     wrong = [f"nodes {late} do not become full members"] if late else []
     if not wrong:
         before = figures(kind)
-        rates = inside(lambda: phases(kind, o.seconds))
+        rates = inside(lambda: phases(kind, seconds))
         wrong = judge(kind, cluster, before, figures(kind), rates)
     if cluster.ends:
         wrong.append(f"ended by themselves: {cluster.ends}")
     for w in wrong:
         print("WRONG", w)
     cluster.close()
+    history.close()
     if wrong:
         for i in range(o.nodes):
             with open(f"{folder}/node{i}.log", errors="replace") as f:
                 print(f"--- node {i}:", *f.read().splitlines()[-15:], sep="\n")
     for d in disks:
         d.close()
+    return wrong
+
+
+def save(path, done):
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        json.dump(done, f)
+    os.replace(path + ".new", path)
+
+
+def night(o, kind, network, folder):
+    """Pieces of the same length on the same disks, of which those that are done are counted."""
+    path = o.state + "/progress"
+    done = {"attempts": 0, "seconds": 0.0}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            done = json.load(f)
+    if done["seconds"] >= o.minutes * 60:  # a new night
+        done["seconds"] = 0.0
+    while done["seconds"] < o.minutes * 60:
+        first = done["attempts"] == 0
+        done["attempts"] += 1
+        save(path, done)
+        wrong = piece(o, kind, network, folder, o.state, first, o.seconds)
+        if wrong:
+            return wrong
+        done["seconds"] += o.seconds
+        save(path, done)
+    return []
+
+
+def main():
+    p = argparse.ArgumentParser()
+    for name in ("lossfs", "forwarder", "server", "state"):
+        p.add_argument("--" + name)
+    p.add_argument("--kind", default="ddp")
+    p.add_argument("--nodes", type=int, default=3)
+    p.add_argument("--seconds", type=float, default=50)
+    p.add_argument("--minutes", type=float, default=0)
+    p.add_argument("--rate", type=int, default=200_000_000)
+    o = p.parse_args()
+    ddpbox.enter()
+    folder = ddpbox.work_folder()
+    network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, 1)
+    kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
+    if o.state:
+        o.state = os.path.abspath(o.state)
+        os.makedirs(o.state, exist_ok=True)
+    kind.found(o.state or folder)
+    if o.state:
+        wrong = night(o, kind, network, folder)
+    else:
+        wrong = piece(o, kind, network, folder, None, True, o.seconds)
     network.close()
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(f"CPU: {sum(u.ru_utime + u.ru_stime for u in used):.1f} s")

@@ -63,4 +63,7 @@ ddp_harness_test(ddp_faults_m7 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --
   --schedule ${_dh}/ddp_m7.schedule --more=--buffered)
 ddp_harness_test(ddp_faults_night nightly ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --shards 2
   --large 1000000 --state ${CMAKE_BINARY_DIR}/ddp_faults_night --minutes 120)
-set_tests_properties(ddp_faults_night PROPERTIES TIMEOUT 10800)
+ddp_harness_test(ddp_burst_night nightly ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
+  --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 1500
+  --minutes 120 --state ${CMAKE_BINARY_DIR}/ddp_burst_night)
+set_tests_properties(ddp_faults_night ddp_burst_night PROPERTIES TIMEOUT 10800)
