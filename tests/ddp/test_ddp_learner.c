@@ -170,6 +170,20 @@ static void test_ddp_learner_gives_way(void **state)
     assert_int_equal(pair_stats(p).learning.dropped, KEYS + 8);
     assert_int_equal(pair_step(p, PAIR_LEARNER, &shed), SNIC_ENOENT);
     pair_free(p);
+    /* One that is being compared: what was sent of it is not true any more. */
+    p = pair_new(SNIC_DDP_EVENT, KEYS);
+    for (uint64_t k = 0; k < KEYS; k++)
+        pair_write(p, k, 100);
+    for (uint64_t k = 0; k < KEYS; k++)
+        pair_load(p, k, 0);
+    pair_join(p, 0);
+    pair_turn(p);
+    assert_true(p->count > 0 && pair_stats(p).learning.done == UINT64_C(1) << 32);
+    assert_int_equal(pair_step(p, PAIR_LEARNER, &shed), 0);
+    pair_run(p);
+    pair_same(p);
+    assert_int_equal(pair_stats(p).learning.pulled, 1);
+    pair_free(p);
 }
 
 /*

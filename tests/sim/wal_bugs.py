@@ -12,7 +12,7 @@ PROGRAMS = {
     "power": ["tests/wal/test_wal_power.c", WALFIX, "tests/support/power.c"],
     "ddp": ["tests/ddp/test_ddp.c", "tests/ddp/test_ddp_one.c", "tests/ddp/test_ddp_world.c"],
     "learner": ["tests/ddp/test_ddp_learner.c", "tests/ddp/test_ddp_one.c",
-                "tests/ddp/test_ddp_world.c"],
+                "tests/ddp/test_ddp_pair.c", "tests/ddp/test_ddp_world.c"],
     "replica": ["tests/replica/test_replica.c", *CLUSTER],
     "log": ["tests/replica/test_replica_log.c", *CLUSTER],
     "lasting": ["tests/replica/test_replica_lasting.c", *CLUSTER],
