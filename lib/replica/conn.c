@@ -364,11 +364,22 @@ static struct replica_conn *replica_conn_new(struct snic_replica *r)
     return NULL;
 }
 
+/* Without ciphers no other host than the nodes' may take a connection's place. */
+static int replica_conn_welcome(const struct snic_replica *r, const struct snic_net_addr *from)
+{
+    int known = r->o.sec != NULL;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        known |= (r->others >> n & 1) != 0 && replica_same_host(from, &r->peers[n].addr);
+    return known;
+}
+
 static void replica_conn_accept(void *ctx, struct snic_net_conn *c,
                                 const struct snic_net_addr *from)
 {
     struct snic_replica *r = ctx;
-    struct replica_conn *k = r->state == SNIC_REPLICA_RUNNING ? replica_conn_new(r) : NULL;
+    struct replica_conn *k = NULL;
+    if (r->state == SNIC_REPLICA_RUNNING && replica_conn_welcome(r, from))
+        k = replica_conn_new(r);
     if (k == NULL) {
         snic_net_abort(c);
         return;

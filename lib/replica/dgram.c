@@ -45,9 +45,8 @@ static int replica_dgram_wrap(struct snic_replica *r, uint32_t to, struct replic
     struct replica_packet h = {.src = r->o.node, .dst = to, .cluster = r->o.cluster};
     h.lowest = r->wire_lowest;
     h.highest = r->wire_highest;
-    h.version = snic_min_u64(h.highest, p->highest) >= h.lowest
-                    ? (uint32_t)snic_min_u64(h.highest, p->highest)
-                    : h.lowest;
+    h.version = (uint32_t)snic_min_u64(h.highest, p->highest); /* 0: not known yet */
+    h.version = (uint32_t)snic_max_u64(h.version, h.lowest);
     h.session = (uint32_t)r->boot;
     replica_dgram_times(r, p, s->data + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME);
     if (r->o.sec != NULL && !x->used)

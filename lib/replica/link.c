@@ -609,7 +609,6 @@ static void replica_peer_layout(struct snic_arena *a, struct snic_replica *r,
     }
     p->open = SNIC_REPLICA__NIL;
     p->credit_at_ns = SNIC_NEVER;
-    p->highest = SNIC_REPLICA__WIRE_HIGHEST;
 }
 
 /*
