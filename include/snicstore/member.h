@@ -93,12 +93,16 @@
  * Lost files. A node that lost its membership file has a new one, which no view names: it has no
  * vote, since it may have promised something; it can hold data again. REPLACE gives the vote back.
  * A file that a view has passed over (removed, or replaced by a later one) is dead: such a node
- * waits in state REPLACED for an operator to give it a new, empty disk.
+ * waits in state REPLACED for an operator to give it a new, empty disk. The old one is needed until
+ * a majority of the voters has the view on disk (VIEW there): its vote may be one of those that
+ * chose the view.
  *
  * Founding. A cluster has a number of its own, `cluster`, which the operator's tool draws; messages
  * and files of another cluster are refused. The first view takes the votes of all configured nodes,
  * the witness too, each started with FIRST and without a file. So FIRST at a node that has lost its
  * disk does no harm: any other node that still has its file knows a view, or what it voted for.
+ * If a disk is lost before all the others know the first view, it is founded anew: with empty disks
+ * and another `cluster`.
  */
 #ifndef SNIC_MEMBER_H
 #define SNIC_MEMBER_H

@@ -226,7 +226,7 @@ static void member_on_outsider(struct snic_member *m, const struct snic_member_m
 {
     if (msg->epoch < m->rec.decided.epoch)
         m->due.send[SNIC_MEMBER_DECIDED] |= member_bit(msg->src);
-    else if (msg->epoch > m->rec.decided.epoch)
+    else if (msg->epoch > m->rec.decided.epoch && member_is_named(m) && m->seq != 0)
         m->due.send[SNIC_MEMBER_HEARTBEAT] |= member_bit(msg->src); /* it answers with its view */
 }
 

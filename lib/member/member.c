@@ -500,8 +500,9 @@ void snic_member_get_status(const struct snic_member *m, struct snic_member_stat
     else if (m->lease_until_ns > m->now_ns)
         out->state = SNIC_MEMBER_SERVING;
     else if (m->rec.decided.epoch != 0 &&
-             (!member_has(m->rec.decided.configured, m->opts.node) ||
-              member_is_dead_file(&m->rec.decided, m->opts.node, m->rec.since)))
+             (member_is_dead_file(&m->rec.decided, m->opts.node, m->rec.since) ||
+              (!member_has(m->rec.decided.configured, m->opts.node) &&
+               m->rec.since <= m->rec.decided.voter[m->opts.node])))
         out->state = SNIC_MEMBER_REPLACED;
     else if (!member_is_majority(m, out->hears))
         out->state = SNIC_MEMBER_NO_MAJORITY;

@@ -11,7 +11,11 @@
  *   S2  An epoch has one chosen view, and what any node installs is that.
  *   S3  Files never go back.
  *   S4  Each chosen view follows from the one before by P3 and P4.
- * Chosen is what a majority of files (as they are on disk) voted for in one ballot.
+ *   S5  A configuration changes by one node, in a view that is its config_epoch; only a FULL node
+ *       or a witness gets a vote, for a later file than those that had it (P5).
+ * Chosen is what a majority of the voters' files (as they are on disk) voted for in one ballot; in
+ * the first epoch, what all did. In one run of four an operator adds, removes and replaces nodes,
+ * and gives new disks to those whose files are dead.
  * At the end faults stop, and all who hold data must be FULL, with a lease, in one epoch.
  *
  *   test_member_sim_nodes.c   events and actions of the nodes, their clocks, files and deaths
@@ -41,6 +45,7 @@ struct sim_opts {
     uint64_t slow_ns;
     int trace;
     int blind; /* without snic_member_check */
+    int still; /* no operator changes the configuration, whatever the seed */
     int calm;  /* default options, no faults but those that a test makes */
 };
 
@@ -98,6 +103,8 @@ struct sim {
     uint64_t store_max;
     uint32_t loss, dup; /* per mille */
     int tight;
+    int changes; /* an operator adds, removes and replaces nodes */
+    uint64_t operator_at;
     uint32_t count;
     uint16_t all;
     uint16_t witness;
@@ -115,7 +122,7 @@ struct sim {
     uint32_t votes_count;
     uint8_t good_at[SIM_NODES][8192]; /* bit by incarnation: its log was reported good */
     uint64_t hash;
-    uint64_t steps, restarts, acked, gone;
+    uint64_t steps, restarts, acked, gone, changed;
     const char *failure;
     _Alignas(SNIC_MEMBER_ALIGN) unsigned char mem[SIM_NODES][8192];
 };

@@ -116,6 +116,78 @@ void sim_data(struct sim *s)
     }
 }
 
+/* ---- The operator ---- */
+
+/* A request at some node that may take it, about another one. */
+static void sim_request(struct sim *s, uint32_t kind, uint32_t node)
+{
+    struct snic_member_event ev = {.type = SNIC_MEMBER_CHANGE, .kind = kind, .node = node};
+    uint32_t i = (uint32_t)sim_below(s, s->count);
+    if (s->now >= s->end_faults)
+        i = s->chosen[s->newest].donor; /* a FULL one, in the end */
+    struct sim_node *n = &s->nodes[i];
+    if (!n->up || n->paused_until > s->now)
+        return;
+    if (kind == SNIC_MEMBER_ADD && (s->witness >> node & 1) != 0)
+        ev.flags = SNIC_MEMBER_WITNESS;
+    ev.addr[0] = (uint8_t)(1 + node);
+    if (s->o.trace)
+        printf("%12llu REQUEST %u node %u at %u\n", (unsigned long long)s->now, kind, node, i);
+    sim_step(s, i, &ev);
+}
+
+/* Has a majority of the newest view's voters that view on disk? Before, a disk that it passed over
+ * may be one of those whose votes chose it, and the others may not know. */
+static int sim_is_settled(const struct sim *s)
+{
+    const struct snic_member_view *v = &s->chosen[s->newest];
+    uint32_t of = v->configured & ~(uint32_t)v->vacant, know = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->nodes[i].has_disk && s->nodes[i].disk.decided.epoch == s->newest)
+            know |= 1u << i & of;
+    }
+    return 2 * __builtin_popcount(know) > __builtin_popcount(of);
+}
+
+/* A file that is dead: the node gets a new, empty disk. */
+static void sim_new_disk(struct sim *s, uint32_t i)
+{
+    struct sim_node *n = &s->nodes[i];
+    struct snic_member_status st;
+    if (!n->up || n->paused_until > s->now)
+        return;
+    snic_member_get_status(n->m, &st);
+    if (st.state != SNIC_MEMBER_REPLACED || !sim_is_settled(s) || sim_chance(s, 500))
+        return;
+    sim_down(s, i);
+    n->lost = 1;
+    n->lost_run = n->run_number;
+    n->has_disk = 0;
+    n->log = 0;
+    memset(&n->disk, 0, sizeof(n->disk));
+    if (s->o.trace)
+        printf("%12llu NEW DISK %u\n", (unsigned long long)s->now, i);
+}
+
+void sim_operator(struct sim *s)
+{
+    uint32_t node = (uint32_t)sim_below(s, s->count);
+    const struct snic_member_view *v = &s->chosen[s->newest];
+    s->operator_at = s->now + 1 + sim_below(s, 2 * s->chaos_mean);
+    if (s->now >= s->end_faults) {
+        s->operator_at = s->now + 100 * (uint64_t)SIM_MS;
+        node = (uint32_t)__builtin_ctz((s->all & ~(uint32_t)v->configured) | 1u << node);
+    }
+    for (uint32_t i = 0; i < s->count; i++)
+        sim_new_disk(s, i);
+    if (s->newest == 0)
+        return;
+    if ((v->configured >> node & 1) == 0)
+        sim_request(s, SNIC_MEMBER_ADD, node);
+    else if (s->now < s->end_faults)
+        sim_request(s, sim_chance(s, 500) ? SNIC_MEMBER_REMOVE : SNIC_MEMBER_REPLACE, node);
+}
+
 void sim_heal(struct sim *s)
 {
     memset(s->cut, 0, sizeof(s->cut));
@@ -188,6 +260,8 @@ void sim_swarm(struct sim *s)
     s->end = s->end_faults + 16000 * (uint64_t)SIM_MS;
     s->chaos_at = 1500 * (uint64_t)SIM_MS;
     s->write_at = 1;
+    s->changes = s->o.seed % 4 == 1 && !s->o.still;
+    s->operator_at = s->changes ? s->chaos_at : SNIC_NEVER;
     for (uint32_t i = 0; i < s->count; i++) {
         struct sim_node *n = &s->nodes[i];
         uint32_t worst = s->drift * (s->o.excess != 0 ? s->o.excess : 1);

@@ -43,8 +43,36 @@ static void sim_check_transition(struct sim *s, const struct snic_member_view *a
                 sim_fail(s, "a learner under an incarnation that was there before");
         }
     }
-    if ((b->full | b->learners) & s->witness)
+    if ((b->full | b->learners) & b->witness)
         sim_fail(s, "a witness holds data");
+}
+
+static uint32_t sim_voters(const struct snic_member_view *v)
+{
+    return v->configured & ~(uint32_t)v->vacant;
+}
+
+/* S5 */
+static void sim_check_config(struct sim *s, const struct snic_member_view *a,
+                             const struct snic_member_view *b)
+{
+    uint32_t changed = (uint32_t)(a->configured ^ b->configured) | (a->vacant ^ b->vacant);
+    for (uint32_t n = 0; n < s->count; n++) {
+        uint32_t votes = sim_voters(b) >> n & 1;
+        if (b->voter[n] < a->voter[n])
+            sim_fail(s, "a vote for an earlier file");
+        if (b->voter[n] == a->voter[n] && (!votes || (sim_voters(a) >> n & 1) != 0))
+            continue;
+        changed |= 1u << n;
+        if (votes && (b->voter[n] <= a->voter[n] || ((b->full | b->witness) >> n & 1) == 0))
+            sim_fail(s, "a vote for a node that is not FULL, or for a dead file");
+    }
+    if ((changed & (changed - 1)) != 0)
+        sim_fail(s, "a configuration changed by two nodes");
+    if (changed != 0 ? b->config_epoch != b->epoch
+                     : b->config_epoch != a->config_epoch && b->config_epoch != b->epoch)
+        sim_fail(s, "a configuration changed unannounced");
+    s->changed += changed != 0;
 }
 
 static void sim_choose(struct sim *s, const struct snic_member_view *v)
@@ -61,6 +89,8 @@ static void sim_choose(struct sim *s, const struct snic_member_view *v)
     if (v->epoch != s->newest + 1)
         sim_fail(s, "an epoch was skipped");
     sim_check_transition(s, &s->chosen[v->epoch - 1], v);
+    if (v->epoch > 1)
+        sim_check_config(s, &s->chosen[v->epoch - 1], v);
     s->newest = v->epoch;
     s->restarts += v->restart;
     if (s->o.trace)
@@ -90,8 +120,12 @@ static void sim_voted(struct sim *s, uint32_t node, const struct snic_member_rec
     }
     if (memcmp(&v->view, &r->proposal, sizeof(v->view)) != 0)
         sim_fail(s, "a ballot with two values");
-    v->mask |= 1u << node;
-    if (2 * __builtin_popcount(v->mask | s->dead) > __builtin_popcount(s->all))
+    const struct snic_member_view *by = &r->decided; /* whose voters decide, and which files (P5) */
+    uint32_t of = by->epoch == 0 ? s->all : sim_voters(by);
+    if (by->epoch == 0 || by->voter[node] == r->since)
+        v->mask |= 1u << node & of;
+    uint32_t yes = (v->mask | s->dead) & of;
+    if (by->epoch == 0 ? yes == of : 2 * __builtin_popcount(yes) > __builtin_popcount(of))
         sim_choose(s, &v->view);
 }
 

@@ -113,7 +113,7 @@ void sim_step(struct sim *s, uint32_t i, const struct snic_member_event *ev)
     struct sim_node *n = &s->nodes[i];
     s->steps++;
     int r = snic_member_step(n->m, sim_local(n, s->now), ev);
-    if (r != 0 && ev->type != SNIC_MEMBER_REPORT)
+    if (r != 0 && ev->type != SNIC_MEMBER_REPORT && ev->type != SNIC_MEMBER_CHANGE)
         sim_fail(s, "an event was refused");
     if (s->failure && s->o.trace && ev->msg)
         printf("step %d type %u src %u to %u epoch %u flags %x hears %x inc %u view e%u full %x l "
@@ -177,8 +177,8 @@ void sim_down(struct sim *s, uint32_t i)
     int voters = 0;
     for (uint32_t k = 0; k < s->count; k++)
         voters += !s->nodes[k].lost && k != i;
-    if (!s->o.calm && !n->lost && voters * 2 > (int)s->count && s->count > 2 && s->newest > 0 &&
-        sim_chance(s, 40)) {
+    if (!s->o.calm && !s->changes && !n->lost && voters * 2 > (int)s->count && s->count > 2 &&
+        s->newest > 0 && sim_chance(s, 40)) {
         n->lost = 1;
         n->lost_run = n->run_number;
         n->has_disk = 0;

@@ -42,6 +42,8 @@ void sim_swarm(struct sim *s);
 void sim_chaos(struct sim *s);
 /* The data path, in one step: a write of a coordinator, and a learner that asks its donor. */
 void sim_data(struct sim *s);
+/* The operator: new disks, requests, and at the end all nodes are back. */
+void sim_operator(struct sim *s);
 /* No more faults. */
 void sim_heal(struct sim *s);
 

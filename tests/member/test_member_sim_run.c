@@ -2,10 +2,18 @@
 /* A run: whatever comes next, until all is well after the faults. */
 #include "test_member_sim_priv.h"
 
-/* All FULL nodes of the newest view lost their disks: no node may continue, and that is right. */
+/* All FULL nodes of the newest view lost their disks: no node may continue, and that is right. So
+ * it is where a founder lost its disk before any other knew the first view: it is founded anew. */
 static int sim_is_gone(const struct sim *s)
 {
     const struct snic_member_view *v = &s->chosen[s->newest];
+    uint32_t lost = 0, know = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        lost += s->nodes[i].lost != 0;
+        know += s->nodes[i].disk.decided.epoch != 0;
+    }
+    if (lost != 0 && know == 0)
+        return 1;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct sim_node *n = &s->nodes[i];
         if ((v->full >> i & 1) && (!n->lost || v->incarnation[i] > 1000 * n->lost_run + 1000))
@@ -18,6 +26,8 @@ static int sim_is_gone(const struct sim *s)
 int sim_is_well(struct sim *s)
 {
     uint32_t data = s->all & ~(uint32_t)s->witness;
+    if (s->chosen[s->newest].configured != s->all || s->chosen[s->newest].vacant != 0)
+        return 0;
     for (uint32_t i = 0; i < s->count; i++) {
         struct sim_node *n = &s->nodes[i];
         if (!n->up)
@@ -88,13 +98,16 @@ void sim_once(struct sim *s)
     uint32_t event = sim_next_event(s, &at_event);
     uint64_t at = snic_min_u64(at_node, at_event);
     at = snic_min_u64(at, snic_min_u64(s->chaos_at, s->write_at));
+    at = snic_min_u64(at, s->operator_at);
     if (s->now < s->end_faults && at >= s->end_faults) {
         s->now = s->end_faults;
         sim_heal(s);
         return;
     }
     s->now = snic_max_u64(s->now, at);
-    if (at == s->chaos_at)
+    if (at == s->operator_at)
+        sim_operator(s);
+    else if (at == s->chaos_at)
         sim_chaos(s);
     else if (at == s->write_at)
         sim_data(s);
@@ -126,7 +139,7 @@ void sim_start(struct sim *s, const struct sim_opts *o)
     s->tight = 0;
     s->delay_max = SIM_MS;
     s->store_max = 2 * SIM_MS;
-    s->chaos_at = SNIC_NEVER;
+    s->chaos_at = s->operator_at = SNIC_NEVER;
     s->end_faults = SNIC_NEVER - 1;
     for (uint32_t i = 0; i < s->count; i++)
         s->nodes[i].rate = (int)i % 2 ? 500 : -500;

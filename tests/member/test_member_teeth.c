@@ -56,6 +56,13 @@ static const struct teeth_case cases[] = {
     {22, 0, "a learner becomes FULL before it has caught up"},
     {24, 0, "a node that lost its file votes"},
     {25, 0, "an empty log of a lost disk counts in a restart"},
+    {28, 0, "votes are counted by the first configuration, and a removed node votes"},
+    {29, 0, "a dead file gets its vote back"},
+    {30, 0, "a vacant node votes"},
+    {32, 0, "a learner gets a vote"},
+    {33, 0, "a configuration changes unannounced"},
+    {34, 0, "a new file votes before a view names it"},
+    {36, 0, "the file of a node does not matter for its vote"},
     {0, 8, "clocks eight times worse than the option allows"},
 };
 
