@@ -274,7 +274,7 @@ def main():
     if o.overclaim:
         kind.WRITES = ("memory",)
     if o.state:
-        kind.log_size = "512M"  # keys of all schedules stay
+        kind.log_size = "128M"
         os.makedirs(o.state, exist_ok=True)
         kind.found(os.path.abspath(o.state))
         good = night(o, kind, network, folder, os.path.abspath(o.state))

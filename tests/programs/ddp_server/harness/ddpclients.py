@@ -253,7 +253,9 @@ class Client(threading.Thread):
         counter = is_counter(key)
         options = {"node": self.node}
         durability = self.kind.durability(self.rng, kind, counter)
-        if durability != "default":
+        if durability == "confirm":
+            options["read"] = durability
+        elif durability != "default":
             options["dur"] = "all" if self.overclaim else durability
         if durability == "scope":
             options["scope"] = self.scope

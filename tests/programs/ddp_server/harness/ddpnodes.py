@@ -114,7 +114,7 @@ class Ddp:
     large = 60_000
     kinds = ("get",) * 10 + ("set",) * 5 + ("cas", "incr") * 3 + ("once",) * 2 + ("del",)
     WRITES = ("default",) * 4 + ("all",) * 2 + ("memory",) * 2 + ("here", "scope")
-    READS = ("default",) * 4 + ("all", "memory")
+    READS = ("default",) * 4 + ("all", "memory", "confirm")  # confirm: by a majority
     ENOENT, ECANCELED, EUNKNOWN = -2, -125, -1003
     CLIENTS, PEERS = 6379, 7000
     log_size = "64M"
@@ -196,6 +196,8 @@ class Ddp:
         return ("READLEVEL" if kind == "get" else "DURABILITY", durability, *words)
 
     def get(self, key, durability):
+        if durability == "confirm":
+            return "READLEVEL", "default", "CONFIRM", "GET", key
         return self.how(durability, "get", "GET", key)
 
     def set(self, key, value, durability):
