@@ -16,7 +16,8 @@ import sys
 
 # The same word for things that are different, each the usual one where it stands.
 OTHERS = {
-    "clients": "kv_load, page_load: how many; solar_volume: the file of their rights",
+    "clients": "kv_load, page_load: how many; solar_volume: the file of their rights; ddp_server: "
+               "the nodes' addresses for them",
     "disk": "solar_volume server: its size, too, which the client's catalog knows",
     "name": "solar_volume ctl: of a disk",
     "segment": "kv_server: size of a log file; solar_volume ctl: the one to move",

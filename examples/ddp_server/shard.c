@@ -73,6 +73,16 @@ static uint64_t shard_cluster(const struct ds_shard *s)
     return s->node->config->cluster + s->index;
 }
 
+/* Time that also counts while the machine is suspended: a lease ends then, too. */
+static uint64_t shard_clock(void *ctx)
+{
+    struct timespec t;
+
+    (void)ctx;
+    (void)clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
                           struct snic_net_addr addrs[DS_NODES_MAX])
 {
@@ -105,6 +115,7 @@ static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
     o->wal.uuid[0] = shard_cluster(s);
     o->wal.uuid[1] = c->node;
     o->notify = shard_notify;
+    o->clock = shard_clock;
     o->ctx = s;
 }
 

@@ -3,5 +3,8 @@
 if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME ddp_server_nodes COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_server.py $<TARGET_FILE:ddp_server>)
-  set_tests_properties(ddp_server_nodes PROPERTIES LABELS "ddp;replica" TIMEOUT 600)
+  add_test(NAME ddp_server_limits COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_LIST_DIR}/test_ddp_limits.py $<TARGET_FILE:ddp_server>)
+  set_tests_properties(ddp_server_nodes ddp_server_limits PROPERTIES LABELS "ddp;replica"
+    TIMEOUT 600)
 endif()

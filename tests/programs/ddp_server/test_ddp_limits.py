@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The limits of ddp_server: options, and clients that do not read, flood, or send too much.
+
+    test_ddp_limits.py BINARY [NAME ...]
+"""
+import os
+import resource
+import socket
+import subprocess
+import sys
+
+from ddpserver import Closed, Cluster, Error, refused
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
+from kvnode import rss_kib  # noqa: E402
+
+RANGES = {"node": (0, 15), "shards": (1, 64), "cluster": (1, 2 ** 63 - 1), "witness": (0, 15),
+          "log-size": (64 << 20, 1 << 40), "keys": (1024, 4000000000),
+          "memory": (64 << 20, 1 << 40),
+          "value-max": (1024, 8 << 20), "message-max": (9 << 20, 1 << 30), "min-full": (1, 16),
+          "connections": (1, 60000), "timeout": (0, 4000000), "spin": (0, 1000000),
+          "stats": (0, 86400), "request-timeout": (1, 3600)}
+TEXTS = {"requirepass": "x" * 512, "protected-mode": "maybe", "maxmemory-clients": "101%",
+         "client-output-buffer-limit": "normal 1", "client-query-buffer-limit": "1"}
+
+
+def test_options(binary):
+    def output(*options):
+        p = subprocess.run([binary, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           timeout=60, check=False)
+        assert p.returncode == 2, options
+        return p.stdout.decode()
+    for name, (least, most) in RANGES.items():
+        for value in (least - 1, most + 1, 10 * most):
+            if value >= 0:
+                assert "--" + name in output("--" + name, str(value)), (name, value)
+    for name, value in TEXTS.items():
+        assert "--" + name in output("--" + name, value)
+    many = ",".join("127.0.0.1:%d" % (20000 + i) for i in range(17))
+    assert "16 nodes" in output("--peers", many, "--node", "0")
+    for verb, name, value in (("found", "shards", "65"), ("found", "value-max", "1"),
+                              ("found", "witness", "16"), ("found", "min-full", "0"),
+                              ("ctl", "node", "16")):
+        assert "--" + name in output(verb, "--" + name, value)
+    assert "--cluster-key" in output("ctl", "status")
+
+
+def test_keys_and_scans(binary):
+    with Cluster(binary, nodes=1, options=["--value-max", "2048"]).found() as k:
+        c = k.conn(0)
+        key = "k" * 1024
+        assert c.cmd("SET", key, "v" * 2048) == "OK" and c.cmd("GET", key) == b"v" * 2048
+        refused(c.cmd("SET", key + "k", "v"), "1024")
+        refused(c.cmd("SETRANGE", key, "2048", "x"), "exceeds")
+        refused(c.cmd("CLIENT", "SETNAME", "n" * 64), "63 bytes")
+        assert c.cmd("SET", key, "v", "PX", str(2 ** 62)) == "OK"  # a hundred years
+        assert 3155000000000 < c.cmd("PTTL", key) <= 3155760000000
+        for i in range(1500):
+            c.send("SET", "s%d" % i, "v")
+        for i in range(1500):
+            assert c.reply() == "OK"
+        cursor, keys = c.cmd("SCAN", "0", "COUNT", "100000")
+        assert cursor != b"0" and len(keys) == 1000
+        first = c.cmd("SCAN", "0", "COUNT", "1")[0]
+        for _ in range(1100):  # places of scans are forgotten, the oldest first
+            last = c.cmd("SCAN", "0", "COUNT", "1")[0]
+        refused(c.cmd("SCAN", first), "too old")
+        assert not isinstance(c.cmd("SCAN", last), Error)
+        for i in range(64):
+            c.send("WATCHKEY", "w%d" % i)
+        c.send("WATCHKEY", "more")
+        errors = [r for r in (c.reply() for _ in range(129)) if isinstance(r, Error)]
+        assert len(errors) == 1 and "at most 64" in str(errors[0])
+
+
+def test_scopes_beyond_the_table(binary):
+    with Cluster(binary, nodes=1).found() as k:
+        conns = [k.conn(0) for _ in range(300)]  # the store has 256: the others are refused
+        replies = [c.cmd("DURABILITY", "scope", "SET", "a%d" % i, "v")
+                   for i, c in enumerate(conns[:200])]
+        assert replies == ["OK"] * 200
+        assert conns[0].cmd("SCOPE", "SYNC") == "OK"
+
+
+def test_clients_that_do_not_read(binary):
+    options = ["--client-output-buffer-limit", "normal 4mb 1mb 2", "--maxmemory-clients", "64mb"]
+    with Cluster(binary, nodes=1, shards=2, options=options).found() as k:
+        light = k.conn(0)
+        for i in range(8):
+            assert light.cmd("SET", "v%d" % i, "x" * 60000) == "OK"
+        before = rss_kib(k.processes[0].pid)
+        paused = [k.conn(0) for _ in range(20)]
+        for c in paused:
+            c.sock.settimeout(0.2)
+            try:
+                for i in range(4000):
+                    c.send("GET", "v%d" % (i % 8))
+            except (OSError, Closed):
+                pass
+            assert light.cmd("GET", "v1") == b"x" * 60000
+        assert rss_kib(k.processes[0].pid) - before < 300 * 1024
+        k.until(0, "INFO", "stats", want=lambda r: b"output_limit_resets:0" not in r or
+                b"clients_memory_resets:0" not in r)
+        assert light.cmd("GET", "v2") == b"x" * 60000
+
+
+def test_a_flood_beside_a_light_client(binary):
+    with Cluster(binary, shards=2).found() as k:
+        flood, light = k.conn(0), k.conn(0)
+        sent = 0
+        for _ in range(40):
+            for i in range(500):
+                flood.send("SET" if i % 2 else "GET", "f%d" % (i % 100), *(["v" * 100] * (i % 2)))
+            sent += 500
+            assert light.cmd("SET", "light", "1") == "OK" and light.cmd("GET", "light") == b"1"
+        assert not any(isinstance(flood.reply(), Error) for _ in range(sent))
+
+
+def test_a_command_of_512_mib(binary):
+    with Cluster(binary, nodes=1, options=["--message-max", "16M"]).found() as k:
+        c, light = k.conn(0), k.conn(0)
+        before = rss_kib(k.processes[0].pid)
+        c.raw(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (512 << 20))
+        piece = b"x" * (1 << 20)
+        for i in range(512):
+            c.raw(piece)
+            if i % 128 == 0:
+                assert light.cmd("PING") == "PONG"
+        c.raw(b"\r\n")
+        refused(c.reply(), "--message-max")
+        assert c.cmd("PING") == "PONG"
+        assert rss_kib(k.processes[0].pid) - before < 100 * 1024
+
+
+def test_many_connections(binary):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    count = min(10000, hard // 2 - 500)
+    with Cluster(binary, nodes=1, options=["--connections", str(count)]).found() as k:
+        conns = [socket.create_connection(("127.0.0.1", k.ports[0])) for _ in range(count - 1)]
+        with k.conn(0) as c:
+            assert c.cmd("SET", "a", "1") == "OK" and c.cmd("GET", "a") == b"1"
+            with socket.create_connection(("127.0.0.1", k.ports[0])) as one_more:
+                assert b"max number of clients reached" in one_more.recv(100)
+            conns[0].sendall(b"PING\r\n")
+            assert conns[0].recv(100) == b"+PONG\r\n"
+        for s in conns:
+            s.close()
+        k.until(0, "PING", want=lambda r: r == "PONG")
+
+
+def main():
+    binary = sys.argv[1]
+    tests = {n[5:]: f for n, f in globals().items() if n.startswith("test_")}
+    for name in sys.argv[2:] or tests:
+        tests[name](binary)
+        print("ok", name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
