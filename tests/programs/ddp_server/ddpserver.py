@@ -75,11 +75,15 @@ class Cluster:
         return self
 
     def conn(self, i):
+        """A connection that was answered once: while the kernel still closes the sockets of the
+        node's last process, one may be reset."""
         end = time.monotonic() + WAIT
         while True:
             try:
-                return Conn(self.ports[i])
-            except OSError:
+                c = Conn(self.ports[i])
+                c.cmd("PING")
+                return c
+            except (OSError, Closed):
                 assert self.processes[i].poll() is None, self.log(i)
                 assert time.monotonic() < end, self.log(i)
                 time.sleep(0.02)
@@ -89,8 +93,7 @@ class Cluster:
         self.until(i, "DBSIZE", want=lambda r: not isinstance(r, Error))
 
     def until(self, i, *command, want):
-        """Until the node's reply to the command is what is wanted. A connection may be reset while
-        the kernel still closes the sockets of the node's last process."""
+        """Until the node's reply to the command is what is wanted."""
         end = time.monotonic() + WAIT
         reply = None
         while True:
