@@ -16,11 +16,12 @@
  *             About 150 bytes per record, of which there are keys_max and others_max * writes_max
  *             more; 100 per write, 50 per wait, 24 per read.
  * Threads     [owner] one thread owns an engine; memsize is [any].
- * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes, waits and scopes), of a
- *             restart O(keys), TICK O(timers due), an unlock or an acknowledgement O(what is in
- *             flight of that key), in a scope a write, its answer and SYNC O(scopes), PERSIST
- *             O(waits_max). While there are tombstones, some TICK look for one to purge: up to 256
- *             records, for each tombstone at all writes and locked keys.
+ * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes, waits and scopes), init
+ *             clears 8 to 24 bytes per record; a restart looks at 4096 records in a step, a learner
+ *             and its donor at some ranges of some keys. TICK is O(timers due), an unlock or an
+ *             acknowledgement O(what is in flight of that key), in a scope a write, its answer and
+ *             SYNC O(scopes), PERSIST O(waits_max). While there are tombstones, some TICK look for
+ *             one to purge: up to 256 records, for each tombstone at all writes and locked keys.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
  * Units       nanoseconds; bytes.
  * Input       messages are hostile: every field is checked, and a bad one is counted and dropped.

@@ -11,8 +11,8 @@
  */
 #include "ddp_priv.h"
 
-#define DONOR_SLOTS (UINT64_C(1) << 14) /* of the index, for one answer */
-#define DONOR_BYTES (1u << 16)          /* values sent unasked, of one answer, but for the first */
+#define DONOR_SPAN (UINT64_C(1) << 14) /* of the index, for one answer */
+#define DONOR_BYTES (1u << 16)         /* values sent unasked, of one answer, but for the first */
 
 /* A PULL, decoded, and the answer. */
 struct donor_answer {
@@ -69,7 +69,7 @@ static void ddp_donor_compare(const struct snic_ddp *d, const struct snic_ddp_ms
                               struct donor_answer *a)
 {
     const uint64_t digest[SNIC_DDP__SPLIT] = {m->key.w[0], m->key.w[1], m->seen[0], m->seen[1]};
-    if ((uint64_t)a->ranges << a->bits >> d->index.shift > DONOR_SLOTS)
+    if ((uint64_t)a->ranges << a->bits >> d->index.shift > DONOR_SPAN)
         return;
     for (; a->done < a->ranges; a->done++) {
         struct donor_range x;
@@ -180,5 +180,5 @@ int ddp_donor_pull(struct snic_ddp *d, const struct snic_ddp_msg *m)
     return 0;
 }
 
-#undef DONOR_SLOTS
+#undef DONOR_SPAN
 #undef DONOR_BYTES

@@ -15,7 +15,7 @@
 #include "ddp_priv.h"
 
 #define RUN_KEYS 10                   /* of a range, at most on average */
-#define RUN_SLOTS (UINT64_C(1) << 10) /* of the index, for a range */
+#define RUN_SPAN (UINT64_C(1) << 10)  /* of the index, for a range */
 #define RUN_BYTES (UINT64_C(1) << 20) /* of values requested at a time */
 #define RUN_BUDGET 32                 /* entries for the log, for one PULLED */
 #define RUN_ALL (UINT64_C(1) << 32)
@@ -28,8 +28,8 @@ static uint32_t ddp_run_bits(const struct snic_ddp *d, uint64_t room)
     uint64_t keys = snic_max_u64(d->recs.used, d->learn_keys);
     uint32_t bits = 30;
     while (bits > 0 &&
-           ((keys << bits) >> 32 > RUN_KEYS ||
-            (UINT64_C(1) << bits) >> d->index.shift > RUN_SLOTS || UINT64_C(1) << bits > room))
+           ((keys << bits) >> 32 > RUN_KEYS || (UINT64_C(1) << bits) >> d->index.shift > RUN_SPAN ||
+            UINT64_C(1) << bits > room))
         bits--;
     return bits;
 }
@@ -429,7 +429,7 @@ int ddp_runs_work(struct snic_ddp *d)
 }
 
 #undef RUN_KEYS
-#undef RUN_SLOTS
+#undef RUN_SPAN
 #undef RUN_BYTES
 #undef RUN_BUDGET
 #undef RUN_ALL
