@@ -397,10 +397,6 @@ rejoin() {
     keys=10000
 }
 
-for part in $parts; do
-    case $part in nodes3 | nodes5 | overload | rejoin) $part ;; *) die "--only $part?" ;; esac
-done
-
 # ---- Rows ----
 
 unit() {
@@ -410,54 +406,68 @@ unit() {
     *) echo op/s ;;
     esac
 }
-for w in "ours 3" "here 1" "memory 0" "ours_5 5" "etcd 2" "etcd_5 3" "redis 1" "raft 2" \
-    "raft_5 3"; do
-    ! kept write_64 "${w% *}" || echo "row replica copies ${w% *} - ${w#* } durable"
-done
-for f in "$work"/v.*; do
-    [ -e "$f" ] || continue
-    name=${f##*/v.}
-    c=${name%.*} w=${name##*.}
-    echo "row replica $c $w - $(middle "$c" "$w") $(unit "$c")"
-done
 # ratio CASE OURS PEER: above 1 ours is better
 ratio() {
     kept "$1" "$2" && kept "$1" "$3" || return 0
-    o=$(middle "$1" "$2") p=$(middle "$1" "$3")
-    [ "$(unit "$1")" = op/s ] || { t=$o; o=$p; p=$t; }
-    awk -v o="$o" -v p="$p" -v t="ratio replica $1 $2/$3 -" \
+    mine=$(middle "$1" "$2") theirs=$(middle "$1" "$3")
+    [ "$(unit "$1")" = op/s ] || { t=$mine; mine=$theirs; theirs=$t; }
+    awk -v o="$mine" -v p="$theirs" -v t="ratio replica $1 $2/$3 -" \
         'BEGIN { if (p > 0) printf "%s %.3f\n", t, o / p }'
 }
-for p in etcd redis raft; do
-    for c in write_1 write_16 write_64 write_256 read_1 read_16 read_64 read_256 read_64_p16 \
-        ycsb_a ycsb_b ycsb_c; do
-        ratio $c ours $p
-        ratio ${c}_cpu ours $p
-        ratio ${c}_p50 ours $p
-        ratio ${c}_p99 ours $p
+rows() {
+    for w in "ours 3" "here 1" "memory 0" "ours_5 5" "etcd 2" "etcd_5 3" "redis 1" "raft 2" \
+        "raft_5 3"; do
+        ! kept write_64 "${w% *}" || echo "row replica copies ${w% *} - ${w#* } durable"
     done
-    for c in write_1 write_64 read_64 ycsb_b; do
-        ratio $c ours_5 ${p}_5
-        ratio ${c}_cpu ours_5 ${p}_5
+    for f in "$work"/v.*; do
+        [ -e "$f" ] || continue
+        name=${f##*/v.}
+        c=${name%.*} w=${name##*.}
+        echo "row replica $c $w - $(middle "$c" "$w") $(unit "$c")"
     done
+    for p in etcd redis raft; do
+        for c in write_1 write_16 write_64 write_256 read_1 read_16 read_64 read_256 read_64_p16 \
+            ycsb_a ycsb_b ycsb_c; do
+            ratio $c ours $p
+            ratio ${c}_cpu ours $p
+            ratio ${c}_p50 ours $p
+            ratio ${c}_p99 ours $p
+        done
+        for c in write_1 write_64 read_64 ycsb_b; do
+            ratio $c ours_5 ${p}_5
+            ratio ${c}_cpu ours_5 ${p}_5
+        done
+    done
+    ratio read_64_cpu ours serial
+    ratio read_64_cpu confirmed etcd
+    for c in write_1 write_64; do
+        ratio $c here redis
+        ratio ${c}_cpu here redis
+    done
+    if kept overload ours; then
+        awk -v a="$(middle saturated_64 ours)" -v b="$(middle saturated_256 ours)" \
+            -v o="$(middle overload ours)" \
+            'BEGIN { printf "ratio replica overload ours/highest - %.3f\n", o / (a > b ? a : b) }'
+    fi
+    if kept write_1_p50 ours && kept disk_p50 machine; then
+        awk -v w="$(middle write_1_p50 ours)" -v d="$(middle disk_p50 machine)" \
+            'BEGIN { printf "row replica write_1_p50_over_disk ours - %.1f us\n", w - d }'
+    fi
+    if kept rejoin_during_p99 ours && kept rejoin_before_p99 ours; then
+        awk -v a="$(middle rejoin_before_p99 ours)" -v b="$(middle rejoin_during_p99 ours)" \
+            'BEGIN { printf "ratio replica rejoin_p99 during/before - %.3f\n", b / a }'
+    fi
+    noise replica
+}
+
+# A part that fails costs the others' rows nothing.
+die() {
+    echo "$0: $*" >&2
+    rows
+    exit 1
+}
+for part in $parts; do
+    case $part in nodes3 | nodes5 | overload | rejoin) $part ;; *) die "--only $part?" ;; esac
+    rm -rf "$work"/ours?.* "$work"/etcd?.* "$work"/raft?.* "$work"/redis? # and their disk space
 done
-ratio read_64_cpu ours serial
-ratio read_64_cpu confirmed etcd
-for c in write_1 write_64; do
-    ratio $c here redis
-    ratio ${c}_cpu here redis
-done
-if kept overload ours; then
-    awk -v a="$(middle saturated_64 ours)" -v b="$(middle saturated_256 ours)" \
-        -v o="$(middle overload ours)" \
-        'BEGIN { printf "ratio replica overload ours/highest - %.3f\n", o / (a > b ? a : b) }'
-fi
-if kept write_1_p50 ours && kept disk_p50 machine; then
-    awk -v w="$(middle write_1_p50 ours)" -v d="$(middle disk_p50 machine)" \
-        'BEGIN { printf "row replica write_1_p50_over_disk ours - %.1f us\n", w - d }'
-fi
-if kept rejoin_during_p99 ours && kept rejoin_before_p99 ours; then
-    awk -v a="$(middle rejoin_before_p99 ours)" -v b="$(middle rejoin_during_p99 ours)" \
-        'BEGIN { printf "ratio replica rejoin_p99 during/before - %.3f\n", b / a }'
-fi
-noise replica
+rows
