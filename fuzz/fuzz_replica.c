@@ -17,7 +17,7 @@ static void must(int ok)
 
 static void fuzz_part(const struct replica_part *part)
 {
-    unsigned char again[SNIC_REPLICA__MEMBER];
+    unsigned char again[SNIC_REPLICA__MEMBER + SNIC_REPLICA__VIEW_MAX];
     struct snic_ddp_msg d;
     struct snic_member_msg m;
     struct replica_hello h;

@@ -68,12 +68,12 @@ static struct replica_peer *replica_dgram_peer(struct snic_replica *r,
                                                struct replica_packet *h)
 {
     int result = replica_get_packet(in->data, in->size, h);
-    struct replica_peer *p = &r->peers[h->src];
     if ((result != 0 && result != SNIC_EVERSION) || (r->others >> h->src & 1) == 0 ||
-        !replica_same_addr(&in->peer, &p->addr)) {
+        !replica_same_addr(&in->peer, &r->peers[h->src].addr)) {
         r->refused++;
         return NULL;
     }
+    struct replica_peer *p = &r->peers[h->src];
     if (result == SNIC_EVERSION || h->lowest > r->wire_highest || h->highest < r->wire_lowest) {
         replica_link_blame(r, p, SNIC_EVERSION);
         return NULL;
