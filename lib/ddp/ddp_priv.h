@@ -30,9 +30,9 @@
  *     model. Nothing depends on the newer one being complete, which is what PAPER waits for. A
  *     CAS that is not decided does not wait either: an older one is refused (C1).
  * I10 A hint is a record that the node brought into its present part as a learner and that the
- * donor has not confirmed. ddp_find() does not see it: to the protocol the key is absent. It has
- *     neither write, wait, read nor timer. Its dts is what the log has of it, its vts is what it
- *     would be if confirmed. A node that is FULL has none.
+ *     donor has not confirmed. ddp_find() does not see it: to the protocol the key is absent. It
+ *     has neither write, wait, read nor timer. Its dts is what the log has of it, its vts is what
+ *     it would be if confirmed. A node that is FULL has none.
  */
 #ifndef SNIC_DDP_PRIV_H
 #define SNIC_DDP_PRIV_H

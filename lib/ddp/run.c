@@ -8,8 +8,9 @@
  * U1  Runs that are not free are disjoint, and below learn_next. What is below learn_next and in no
  *     run has been compared: no hint is left there.
  * U2  An answer is about the digests that were sent. An INV may put a record in the place of a
- * hint, an older one, too: then they are not true any more, and the ranges are asked for again. U3
- * Of a run that LISTS, `offer` is a part of what the donor has in the ranges that differ, as of
+ *     hint, an older one, too, and a hint may be shed: then they are not true any more, and the
+ *     ranges are compared again.
+ * U3  Of a run that LISTS, `offer` is a part of what the donor has in the ranges that differ, as of
  *     some time in this epoch. When the keys add up to the donor's sum it is all of it.
  */
 #include "ddp_priv.h"
