@@ -5,13 +5,13 @@
 ddp_faults.py --lossfs P --forwarder P --judge P [--server P] [--kind ddp|redis] [--nodes N]
               [--seconds S] [--seed N] [--schedule FILE] [--only EPISODE,...] [--out FOLDER]
               [--expect-wrong] [--lie] [--overclaim] [--state FOLDER --minutes N] [--more=OPTIONS]
-              [--shards N] [--large BYTES]
+              [--shards N] [--large BYTES] [--steady]
 
 --schedule replays the faults of a file that an earlier run has printed and kept. --expect-wrong:
 the run passes when the judge finds the history wrong (with --lie: disks do not flush; with
---overclaim: what was written with durability memory passes for durable at all). --state: disks
-and progress are kept there, and a run that was interrupted is resumed. --more: of the server's
-command line.
+--overclaim: what was written with durability memory passes for durable at all). --steady: no
+node may leave the membership. --state: disks and progress are kept there, and a run that was
+interrupted is resumed. --more: of the server's command line.
 """
 import argparse
 import json
@@ -48,7 +48,7 @@ def options():
     p.add_argument("--shards", type=int, default=1)
     p.add_argument("--large", type=int, default=60_000)
     p.add_argument("--seed", type=int, default=int(os.environ.get("SNIC_TURN") or 1))
-    for flag in ("expect-wrong", "lie", "overclaim"):
+    for flag in ("expect-wrong", "lie", "overclaim", "steady"):
         p.add_argument("--" + flag, action="store_true")
     return p.parse_args()
 
@@ -98,6 +98,7 @@ class Run:
         if o.lie:
             for d in self.cluster.disks:
                 d("lie on")
+        epochs = self.epochs()
         rng = random.Random(f"keys {self.seed}")
         keys = ddpclients.Keys(rng, 8, 2, f"{self.seed}.{self.before['attempt']}.")
         stop = threading.Event()
@@ -117,7 +118,26 @@ class Run:
         self.wrong += scanner.wrong[:5]
         if self.recover():
             self.finish(keys)
+            if o.steady and self.epochs() != epochs:
+                self.wrong.append(f"epochs {epochs} have become {self.epochs()}")
         return self.end(keys)
+
+    def epochs(self):
+        """Of each node; those that have none show none."""
+        got = []
+
+        def body():
+            if self.network:
+                ddpbox.enter_network("c")
+            for i in range(self.kind.nodes):
+                connection = ddpclients.Connection(self.kind.address(i), self.kind.timeout)
+                got.append(self.kind.figures(connection).get("epoch"))
+                connection.close()
+
+        t = threading.Thread(target=body)
+        t.start()
+        t.join()
+        return got
 
     def forget(self, names):
         """By night the keys that no later run reads are deleted; the history has ended."""

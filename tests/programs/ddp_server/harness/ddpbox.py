@@ -88,7 +88,7 @@ class Control:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(20)
+        self.socket.settimeout(120)
         until(lambda: self.socket.connect(path) is None, "connect to " + path)
         self.file = self.socket.makefile("rw")
 

@@ -128,11 +128,14 @@ class Cluster:
                 p.kill()
         self.start(i)
 
-    def wipe(self, i):
+    def wipe(self, i, found=False):
         self.kill([i])
         for name in os.listdir(self.disks[i].path):
             path = f"{self.disks[i].path}/{name}"
             shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        if found:
+            self.start(i, first=True)
+            return
         self.kind.replace(i)
         self.start(i)
 
@@ -202,8 +205,8 @@ class Cluster:
             self.network(" ".join(["link", *ends, *words[2:]]))
         elif action == "disk":
             self.disks[nodes[0]](" ".join(words[1:]))
-        elif action == "wipe":
-            self.wipe(nodes[0])
+        elif action in ("wipe", "misfound"):
+            self.wipe(nodes[0], action == "misfound")
         elif action == "heal":
             self.heal()
         elif action == "quiet":

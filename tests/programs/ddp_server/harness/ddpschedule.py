@@ -13,6 +13,7 @@ rate N BITS         of what node N sends, per second
 wire FROM TO ...    a command `link` of the forwarder, nodes from 0, or *
 disk N COMMAND...   a command of lossfs
 wipe N              an empty disk, and the node's replacement
+misfound N          an empty disk, and the node is started as if its cluster began now
 heal                network and disks work again
 quiet               all nodes run; recovery may take time
 """

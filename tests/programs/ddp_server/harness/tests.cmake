@@ -59,6 +59,10 @@ ddp_harness_test(ddp_faults_overclaim "" ${_dh}/ddp_faults.py ${_dh_parts} --nod
   --schedule ${_dh}/ddp_power.schedule --overclaim --expect-wrong)
 ddp_harness_test(ddp_burst "" ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
   --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 45)
+ddp_harness_test(ddp_faults_m4 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
+  --schedule ${_dh}/ddp_m4.schedule --steady)
+ddp_harness_test(ddp_faults_m6 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
+  --schedule ${_dh}/ddp_m6.schedule)
 ddp_harness_test(ddp_faults_m7 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
   --schedule ${_dh}/ddp_m7.schedule --more=--buffered)
 ddp_harness_test(ddp_faults_night nightly ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --shards 2
