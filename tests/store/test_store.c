@@ -222,6 +222,29 @@ static void test_store_copies_counted_and_demanded(void **state)
     done(c);
 }
 
+/* A GET that a majority confirms is answered while there is one, and not by a node that is alone.
+ */
+static void test_store_confirmed_get_needs_a_majority(void **state)
+{
+    struct store_cluster *c = fresh();
+    struct store_act *a = &c->got;
+    (void)state;
+    assert_int_equal(store_put(c, 0, "key", 3, "v", 1), 0);
+    for (uint32_t alone = 0; alone < 2; alone++) {
+        memset(&a->op, 0, sizeof(a->op));
+        a->op.kind = SNIC_STORE_GET;
+        a->op.key = "key";
+        a->op.key_size = 3;
+        a->op.flags = SNIC_STORE_CONFIRM;
+        assert_int_equal(store_begin(c, 0, a), 0);
+        store_cluster_run(c, 5000 * (uint64_t)STORE_MS);
+        assert_true(alone ? a->pending || a->op.result != 0 : !a->pending && a->op.result == 0);
+        store_cluster_down(c, 1, STORE_CRASH);
+        store_cluster_down(c, 2, STORE_CRASH);
+    }
+    done(c);
+}
+
 static int grow(void *ctx, struct snic_store_change *ch)
 {
     const uint32_t *by = ctx;
@@ -483,6 +506,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_operations_refused),
         cmocka_unit_test(test_store_put_get_delete_at_any_node),
         cmocka_unit_test(test_store_copies_counted_and_demanded),
+        cmocka_unit_test(test_store_confirmed_get_needs_a_majority),
         cmocka_unit_test(test_store_largest_values),
         cmocka_unit_test(test_store_conditions_decide),
         cmocka_unit_test(test_store_modify_concurrent_increments_all_count),
