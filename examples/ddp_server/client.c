@@ -13,8 +13,10 @@
 #define CLIENT_PENDING 1024u
 #define CLIENT_WINDOW ((uint64_t)1 << 20)
 #define SHARD_WINDOW ((uint64_t)128 << 20)
-#define CLIENT_REPLY_FIRST 16384u   /* bytes that a reply may take, as long as none is known */
-#define CLIENT_HARD_NS 10000000000u /* a client at the hard limit that takes nothing */
+#define SHARD_MOST (4 * SHARD_WINDOW) /* of all: more is refused */
+#define CLIENT_KEYS_MAX 4096u         /* of one command */
+#define CLIENT_REPLY_FIRST 16384u     /* bytes that a reply may take, as long as none is known */
+#define CLIENT_HARD_NS 10000000000u   /* a client at the hard limit that takes nothing */
 #define CLIENT_REPLY_KEEP (1u << 20)
 
 struct ds_client *ds_client_find(struct ds_shard *s, uint64_t id)
@@ -194,7 +196,9 @@ static struct ds_request *client_request(const struct ds_call *k, uint64_t seq)
     r->scope = c->scope;
     r->reply.resp3 = c->resp3;
     r->silent = c->silent || c->skip;
-    r->window = r->size + c->reply_bytes;
+    r->window = sizeof(*r) + r->size + c->reply_bytes;
+    if (k->command->kind == DS_EACH)
+        r->window += (k->argc - 1) * sizeof(*r) + r->size;
     if ((k->command->kind == DS_EACH || k->command->kind == DS_ALL) && client_parts(s, r) != 0) {
         ds_request_free(r);
         return NULL;
@@ -209,8 +213,14 @@ static int client_begin(struct ds_call *k, uint64_t seq)
     struct ds_client *c = k->client;
     uint64_t id = c->id;
     int shard = k->command->kind == DS_SHARD ? k->command->route(k) : 0;
-    struct ds_request *r = shard >= 0 ? client_request(k, seq) : NULL;
+    struct ds_request *r = NULL;
 
+    if (shard >= 0 && s->bytes >= SHARD_MOST) {
+        ds_error(k->reply, "OOM the commands under way take too much memory: nothing was done");
+        shard = -1;
+    }
+    if (shard >= 0)
+        r = client_request(k, seq);
     if (r == NULL) {
         if (shard >= 0)
             resp_put_text(k->reply, "-OOM out of memory\r\n");
@@ -280,6 +290,10 @@ static int client_check(struct ds_call *k)
     }
     if (m->kind == DS_REFUSED) {
         ds_error(k->reply, "ERR '%s' is not supported: %s", m->name, m->reason);
+        return -1;
+    }
+    if (m->kind == DS_EACH && k->argc > CLIENT_KEYS_MAX + 1) {
+        ds_error(k->reply, "ERR at most %u keys in one command", CLIENT_KEYS_MAX);
         return -1;
     }
     for (uint32_t i = m->key; i > 0 && i < k->argc && (m->kind == DS_EACH || i == m->key); i++)

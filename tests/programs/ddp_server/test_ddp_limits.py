@@ -53,6 +53,8 @@ def test_keys_and_scans(binary):
         assert c.cmd("SET", key, "v" * 2048) == "OK" and c.cmd("GET", key) == b"v" * 2048
         refused(c.cmd("SET", key + "k", "v"), "1024")
         refused(c.cmd("SETRANGE", key, "2048", "x"), "exceeds")
+        assert c.cmd("EXISTS", *[key] * 4096) == 4096
+        refused(c.cmd("EXISTS", *[key] * 10000), "at most 4096 keys")
         refused(c.cmd("CLIENT", "SETNAME", "n" * 64), "63 bytes")
         assert c.cmd("SET", key, "v", "PX", str(2 ** 62)) == "OK"  # a hundred years
         assert 3155000000000 < c.cmd("PTTL", key) <= 3155760000000
