@@ -48,7 +48,7 @@ if(NOT TARGET ddp_server)
   return()
 endif()
 list(APPEND _dh_parts --server $<TARGET_FILE:ddp_server>)
-ddp_harness_test(ddp_faults_three "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 30)
+ddp_harness_test(ddp_faults_three "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 25)
 ddp_harness_test(ddp_faults_five "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5 --seconds 20
   --shards 2)
 ddp_harness_test(ddp_faults_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
@@ -58,7 +58,7 @@ ddp_harness_test(ddp_faults_power "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
 ddp_harness_test(ddp_faults_overclaim "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 11
   --schedule ${_dh}/ddp_power.schedule --overclaim --expect-wrong)
 ddp_harness_test(ddp_burst "" ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
-  --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 45)
+  --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 35)
 ddp_harness_test(ddp_faults_m4 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
   --schedule ${_dh}/ddp_m4.schedule --steady)
 ddp_harness_test(ddp_faults_m6 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
