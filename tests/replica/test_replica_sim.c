@@ -177,6 +177,51 @@ static void test_replica_sim_worse_clocks_stale_reads_only(void **state)
         assert_true(stale > 0);
 }
 
+/* An operator removes, replaces and adds nodes while all else goes wrong, too. */
+static struct swarm_opts changes_run_opts(uint64_t seed)
+{
+    struct swarm_opts o = {.seed = seed, .search = seed % 4 == 0, .hard = SWARM_CHANGES};
+    o.faults_ns = 10 * SECOND;
+    return o;
+}
+
+static void test_replica_sim_changes_nothing_broken(void **state)
+{
+    uint64_t part = number("SNIC_SIM_NIGHT", 0);
+    uint64_t from = number("SNIC_SIM_FROM", support_seed());
+    uint64_t count = number("SNIC_SIM_COUNT", part != 0 ? part : support_rounds(60, 2000));
+    uint64_t configs = 0, operations = 0;
+    (void)state;
+    if (part != 0 && !support_nightly())
+        support_skip("a part of the night: SNIC_NIGHTLY=1");
+    for (uint64_t i = 0; i < count; i++) {
+        struct swarm_opts o = changes_run_opts(from + i);
+        struct swarm_result r;
+        swarm_run(&o, &r);
+        if (r.failure != NULL)
+            failed(&o, "changes_printed", "changes_nothing_broken", r.failure);
+        configs += r.configs;
+        operations += r.operations;
+    }
+    printf("%llu runs, %llu operations, %llu configurations\n", (unsigned long long)count,
+           (unsigned long long)operations, (unsigned long long)configs);
+    if (count >= 60)
+        assert_true(configs > count);
+}
+
+static void test_replica_sim_changes_printed(void **state)
+{
+    struct swarm_opts o = changes_run_opts(support_seed());
+    struct swarm_result r;
+    (void)state;
+    o.print = 1;
+    swarm_run(&o, &r);
+    printf("seed %llu: %u configurations, %llu operations\n", (unsigned long long)o.seed, r.configs,
+           (unsigned long long)r.operations);
+    if (r.failure != NULL)
+        fail_msg("%s", r.failure);
+}
+
 /*
  * Expected to fail (spec 4.4): disks that report a flush they did not do. What was answered is
  * lost, and the judges must find it; the same runs without the lies are right.
@@ -300,6 +345,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_sim_hard_runs_nothing_broken),
         cmocka_unit_test(test_replica_sim_worse_clocks_stale_reads_only),
         cmocka_unit_test(test_replica_sim_disks_that_lie_are_found_out),
+        cmocka_unit_test(test_replica_sim_changes_nothing_broken),
+        cmocka_unit_test(test_replica_sim_changes_printed),
         cmocka_unit_test(test_replica_sim_one_run_printed),
         cmocka_unit_test(test_replica_sim_hard_printed),
     };

@@ -248,6 +248,11 @@ static void swarm_stopped(struct swarm *s)
         snic_replica_get_stats(s->c->node[i].r, &info);
         if (info.state != SNIC_REPLICA_STOPPED)
             continue;
+        if (info.failure == SNIC_EEXIST && (s->o.hard & SWARM_CHANGES) != 0) {
+            s->hard.wipe |= 1u << i; /* its power went while a new disk's log was made */
+            cluster_down(s->c, i, CLUSTER_DARK);
+            continue;
+        }
         if (info.failure != SNIC_EIO && info.failure != SNIC_ECORRUPT)
             cluster_fail(s->c, snic_errname(info.failure));
         snic_disk_faults_clear(s->c->node[i].disk);
@@ -479,6 +484,7 @@ void swarm_run(const struct swarm_opts *o, struct swarm_result *out)
     out->overrides = s.overrides;
     out->model = co.model;
     out->full = s.hard.full;
+    out->configs = s.hard.configs;
     out->emptied = s.hard.times;
     if (s.c->failure != NULL) {
         (void)snprintf(text, sizeof(text), "%s", s.c->failure);

@@ -22,7 +22,10 @@ enum swarm_hard_kind {
      * lose power now and then, and nothing else happens. */
     SWARM_LIES = 1 << 3,
     /** The same without the lies: it is right. */
-    SWARM_NO_LIES = 1 << 4
+    SWARM_NO_LIES = 1 << 4,
+    /** An operator removes, replaces and adds nodes, and gives new disks to those that were passed
+     * over; in the end all are back. */
+    SWARM_CHANGES = 1 << 5
 };
 
 struct swarm_opts {
@@ -53,6 +56,7 @@ struct swarm_result {
     uint32_t epochs;
     uint32_t stale;   /* reads; 0 but with SWARM_WORSE_CLOCKS */
     uint32_t full;    /* operations that were refused, since a log was full */
+    uint32_t configs; /* with SWARM_CHANGES: configurations */
     uint32_t emptied; /* how often clients had to delete therefore */
 };
 

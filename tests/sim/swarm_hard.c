@@ -142,6 +142,93 @@ static void hard_lie(struct swarm *s)
         cluster_lie(s->c, i, s->o.seed % 4 ? CLUSTER_LIE_ALL : CLUSTER_LIE_SOME);
 }
 
+/* ---- Another configuration ---- */
+
+/* The newest view that a node has, and whether a majority of its voters has it; 0: none. */
+static int hard_view(struct swarm *s, struct snic_member_view *out)
+{
+    uint32_t know = 0;
+    memset(out, 0, sizeof(*out));
+    for (uint32_t i = 0; i < s->c->o.nodes; i++) {
+        struct snic_replica_stats info;
+        if (!s->c->node[i].up)
+            continue;
+        snic_replica_get_stats(s->c->node[i].r, &info);
+        if (info.member.view.epoch > out->epoch) {
+            *out = info.member.view;
+            know = 0;
+        }
+        if (info.member.view.epoch == out->epoch)
+            know |= 1u << i;
+    }
+    uint32_t of = out->configured & ~(uint32_t)out->vacant;
+    return out->epoch != 0 && 2 * __builtin_popcount(know & of) > __builtin_popcount(of);
+}
+
+/* A node that a view has passed over, twice in a row, gets a new disk while it is down. */
+static void hard_disks_change(struct swarm *s, int settled)
+{
+    for (uint32_t i = 0; i < s->c->o.nodes; i++) {
+        struct snic_replica_stats info;
+        uint32_t bit = 1u << i;
+        if ((s->hard.wipe & bit) != 0) {
+            s->hard.wipe &= ~bit;
+            cluster_down(s->c, i, CLUSTER_DARK);
+            cluster_new_disk(s->c, i);
+            cluster_up(s->c, i, 0);
+            continue;
+        }
+        if (!s->c->node[i].up || s->c->node[i].paused)
+            continue;
+        snic_replica_get_stats(s->c->node[i].r, &info);
+        int over = settled && info.state == SNIC_REPLICA_RUNNING &&
+                   info.member.state == SNIC_MEMBER_REPLACED;
+        if (over && (s->hard.over & bit) != 0) {
+            if (s->o.print)
+                printf("%12llu node %u is passed over, and gets a new disk\n",
+                       (unsigned long long)swarm_now(s), i);
+            s->hard.wipe |= bit;
+            cluster_down(s->c, i, CLUSTER_DARK);
+            over = 0;
+        }
+        s->hard.over = over ? s->hard.over | bit : s->hard.over & ~bit;
+    }
+}
+
+static void hard_operator(struct swarm *s)
+{
+    struct snic_member_view v;
+    uint32_t node = (uint32_t)hard_below(s, s->c->o.nodes), kind = SNIC_MEMBER_ADD;
+    int settled = hard_view(s, &v);
+    uint32_t away = ~(uint32_t)v.configured & ((1u << s->c->o.nodes) - 1);
+    hard_disks_change(s, settled);
+    if (v.epoch == 0)
+        return;
+    s->hard.configs += v.config_epoch > s->hard.epoch;
+    s->hard.epoch = v.config_epoch > s->hard.epoch ? v.config_epoch : s->hard.epoch;
+    if (away != 0 && (s->hard.mended || hard_below(s, 2) != 0))
+        node = (uint32_t)__builtin_ctz(away);
+    else if (s->hard.mended)
+        return;
+    else if ((away >> node & 1) == 0)
+        kind = hard_below(s, 2) != 0 ? SNIC_MEMBER_REMOVE : SNIC_MEMBER_REPLACE;
+    if (v.witness == 1u << node)
+        return;
+    for (uint32_t i = 0; i < s->c->o.nodes; i++) {
+        if (s->c->node[i].up && !s->c->node[i].paused && i != node &&
+            cluster_change(s->c, i, kind, node) == 0) {
+            if (s->o.print)
+                printf("%12llu node %u is to be %s, by node %u\n", (unsigned long long)swarm_now(s),
+                       node,
+                       kind == SNIC_MEMBER_ADD      ? "added"
+                       : kind == SNIC_MEMBER_REMOVE ? "removed"
+                                                    : "replaced",
+                       i);
+            return;
+        }
+    }
+}
+
 /* ---- Time ---- */
 
 static void hard_again(struct swarm *s, uint64_t now)
@@ -168,12 +255,15 @@ void swarm_hard_due(struct swarm *s, uint64_t now)
     if ((s->o.hard & SWARM_FULL) != 0 && s->hard.emptying && s->hard.emptied_at <= now)
         hard_mix(s, 0);
     hard_lie(s);
+    if ((s->o.hard & SWARM_CHANGES) != 0)
+        hard_operator(s);
     hard_again(s, now);
 }
 
 /* Clocks within bounds stay as they are; those that put no more make room. */
 void swarm_hard_heal(struct swarm *s)
 {
+    s->hard.mended = 1;
     if ((s->o.hard & HARD_DISKS) != 0)
         s->hard.at = SNIC_NEVER;
     if ((s->o.hard & SWARM_FULL) != 0) {

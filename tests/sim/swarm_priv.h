@@ -56,6 +56,11 @@ struct swarm_hard {
     uint32_t kept;       /* operations for when all is mended, or for the end */
     uint32_t full;       /* refusals for a full log, in all */
     uint32_t times;      /* that they had to delete */
+    uint32_t over;       /* nodes that a view passed over, bits */
+    uint32_t wipe;       /* whose new disk comes next */
+    uint32_t mended;     /* no more faults */
+    uint32_t epoch;      /* of the newest configuration seen */
+    uint32_t configs;    /* as many were there */
 };
 
 /* What real machines have (swarm_real.c), likewise. */
