@@ -255,6 +255,15 @@ load() {
     *) "$bin/resp_load" --servers "$at_ours" --keys $keys "$@" ;;
     esac
 }
+# fill WHO OPTIONS...: all keys; once more where a cluster was without a leader or a lease meanwhile
+fill() {
+    try=0
+    until load "$1" --fill "$2" "$3" "$4" "$5" >"$work/load" 2>"$work/load.err"; do
+        [ $((try += 1)) -lt 4 ] || die "cannot fill $1: $(field first_error "$work/load")" \
+            "$(cat "$work/load.err")"
+        sleep 2
+    done
+}
 # base WHO: whose servers they are
 base() {
     case $1 in serial) echo etcd ;; memory | here | confirmed) echo ours ;; *) echo "$1" ;; esac
@@ -285,10 +294,7 @@ begin_all() {
     ours_keys=200000 ours_memory=512M ours_log=1G
     all=$(contestants "$1")
     for w in $all; do "begin_$w" "$1"; done
-    for w in $all; do
-        load "$w" --fill --clients 16 --pipeline 4 >"$work/load" ||
-            die "cannot fill $w: $(field first_error "$work/load")"
-    done
+    for w in $all; do fill "$w" --clients 16 --pipeline 4; done
     round=0
 }
 
@@ -341,7 +347,7 @@ nodes5() {
 overload() {
     ours_keys=200000 ours_memory=512M ours_log=1G all=ours
     begin_ours 3
-    load ours --fill --clients 16 --pipeline 4 >/dev/null || die "cannot fill"
+    fill ours --clients 16 --pipeline 4
     round=0
     while [ $((round += 1)) -le "$rounds" ]; do
         run saturated_64 ours '' --clients 64 --get-percent 0
@@ -367,8 +373,7 @@ rejoin() {
     ours_log=$((rejoin_keys * 5 / 2048 + 256))M
     begin_ours 3
     ours_found= keys=$rejoin_keys all=ours round=1
-    load ours --fill --clients 64 --pipeline 4 >"$work/load" ||
-        die "cannot fill: $(field first_error "$work/load")"
+    fill ours --clients 64 --pipeline 4
     for under in quiet load; do
         [ $under = quiet ] ||
             measure rejoin_before ours "$pids_ours" load ours --clients 16 --get-percent 50 \
