@@ -90,6 +90,25 @@ static int judge_has_deletion(struct judge_span s)
     return 0;
 }
 
+/*
+ * The phase of a read of @p value: that of its call, unless a loss began before its end, and the
+ * value was written after that.
+ */
+static uint64_t judge_read_phase(const struct judge_history *h, struct judge_span s,
+                                 const struct judge_op *read, uint64_t value)
+{
+    uint64_t phase = judge_phase(h, read->call);
+    if (judge_phase(h, read->end) == phase)
+        return phase;
+    for (size_t i = 0; i < s.count; i++) {
+        const struct judge_op *w = &s.op[i];
+        if ((w->kind == JUDGE_SET || w->kind == JUDGE_CAS) && w->value == value &&
+            w->call <= read->end && judge_phase(h, w->call) > phase)
+            return judge_phase(h, w->call);
+    }
+    return phase;
+}
+
 static void judge_cluster_gather(struct judge_clusters *c, struct judge_span s)
 {
     int deletions = judge_has_deletion(s);
@@ -109,10 +128,12 @@ static void judge_cluster_gather(struct judge_clusters *c, struct judge_span s)
             c->list[c->count - 1].write_call = op->call;
         }
         if (op->kind == JUDGE_GET && (op->value != JUDGE_NIL || !deletions))
-            judge_cluster_add(c, op->value, phase, op->call, op->end, op->line);
+            judge_cluster_add(c, op->value, judge_read_phase(c->h, s, op, op->value), op->call,
+                              op->end, op->line);
         if (op->kind == JUDGE_CAS && op->result == JUDGE_OK &&
             (op->expect != JUDGE_NIL || !deletions))
-            judge_cluster_add(c, op->expect, phase, op->call, op->end, op->line);
+            judge_cluster_add(c, op->expect, judge_read_phase(c->h, s, op, op->expect), op->call,
+                              op->end, op->line);
     }
 }
 

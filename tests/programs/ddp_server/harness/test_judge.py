@@ -31,6 +31,9 @@ RIGHT = {
     "unknown before a loss, then done again": "! 0 nodes 3\na 1 2 set k 1 ok\n"
         "a 3 - set k 2 unknown\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\n"
         "b 10 11 get k - ok:1\nb 12 13 get k - ok:2",
+    "a read across a loss, of what was written after it": "! 0 nodes 3\na 1 2 set k 1 ok\n"
+        "! 5 down 0\n! 5 down 1\n! 5 down 2\na 6 20 set k 2 ok\nb 4 21 get k - ok:2\n"
+        "! 8 full 0\n! 8 full 1",
     "scope without sync": "! 0 nodes 3\na 1 2 set k 1 ok dur=scope scope=s\n"
         "! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 8 full 1\nb 9 10 get k - ok:nil",
     "one node of three keeps all": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n! 3 down 0\n"
