@@ -333,8 +333,9 @@ static void end(void)
 
 static void show_node(const struct node *n)
 {
-    static const char *const states[] = {"booting", "lost",   "no majority", "waits for a restart",
-                                         "outside", "learns", "no lease",    "serves"};
+    static const char *const states[] = {
+        "booting", "lost",     "no majority", "waits for a restart", "replaced", "outside",
+        "learns",  "no lease", "serves"};
     struct snic_replica_stats info;
     struct snic_replica_entry e;
     uint64_t cursor = 0;
