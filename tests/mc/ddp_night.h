@@ -141,6 +141,8 @@ NIGHT(night_hint_donor,      3, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .crash
       .rejoins = 1, .keeps = 1, LOCK)
 NIGHT(night_hint_loss,       2, 1, SYNCH,  FAST,   10000, 0, .writes = 1, REJOIN, .keeps = 1,
       .losses = 1, .doubles = 1, .resends = 1)
+NIGHT(night_hint_mix,        2, 1, EVENT,  FAST,   20000, 0, .writes = 2, REJOIN, .keeps = 1,
+      .mix = MEMORY | DURABLE)
 NIGHT(night_hint_override,   2, 1, SYNCH,  FAST,   10000, 0, .writes = 2, .crashes = 2,
       .rejoins = 1, .keeps = 1, .overrides = 1)
 NIGHT(night_hint_override3,  3, 1, SYNCH,  FAST,   50000, 0, .writes = 1, .crashes = 3,

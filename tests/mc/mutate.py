@@ -201,6 +201,8 @@ MUTATIONS = [
      "        while ((ddp_rec_at(d, i)->flags & DDP_R_USED) != 0)\n"
      "            ddp_hint_drop(d, ddp_rec_at(d, i));",
      SYNCH + " writes 1 crashes 2 rejoins 1 keeps 1 overrides 1"),
+    ("what a donor has is durable at all members", "run.c", "r->gd = durable ? r->vts : 0;",
+     "r->gd = r->vts;", EVENT + " mix 10 writes 1 crashes 1 rejoins 1 keeps 1"),
     ("what the log has taken counts as durable", "learn.c",
      "d->learn = DDP_LEARN_BEGINS; ddp_flush(d, SNIC_DDP__ID_LEARN);", "",
      SYNCH + " nodes 3 writes 1 evictions 1 rejoins 1 keeps 1 locks 1"),
