@@ -262,8 +262,8 @@ LAYERS = {
         ["dpu.c", "host.c", "monolith.c"],
     ],
     "examples/resp": [
-        ["resp.c", "glob.c", "settings.c"], ["reply.c", "framing.c"],
-        ["arguments.c", "config.c", "session.c"],
+        ["resp.c", "glob.c", "settings.c", "docs_data.c"], ["reply.c", "framing.c"],
+        ["arguments.c", "config.c", "docs.c", "session.c"],
     ],
     "examples/ddp_server": [
         # messages between loops; state; requests on keys; commands and their table; the rest
@@ -277,7 +277,7 @@ LAYERS = {
     ],
     "examples/kv_server": [
         # formats and tables
-        ["record.c", "index.c", "sha1.c", "command_docs_data.c", "tenant.h",
+        ["record.c", "index.c", "sha1.c", "tenant.h",
          "tenant.c", "rdb.c", "script.c", "files_lib.c", "files_plain.c"],
         # the store: requests below, databases exchanged, segments, the log; keys, compaction
         ["store_base.c"], ["swap.c"], ["segment.c"], ["store_cache.c", "compact_victim.c"],

@@ -72,7 +72,7 @@ TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/" r'|"(?:[^"\\\n]|\\.)*"' r"|'(?:[^'\\\n]
                    r"|[A-Za-z_]\w*", re.S)
 SUFFIXES = (".c", ".h", ".cc", ".js", ".py", ".sh", ".md", ".cmake", "CMakeLists.txt", ".in")
 # The lists of such words, replies that are Redis' own, and the command lists of another project.
-SKIP = ("tests/words.py", "tests/messages.py", "examples/kv_server/command_docs_data.c")
+SKIP = ("tests/words.py", "tests/messages.py", "examples/resp/docs_data.c")
 TOPS = ("include", "lib", "examples", "fuzz", "bench", "tests", "pkgconfig")
 
 

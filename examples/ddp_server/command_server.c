@@ -3,6 +3,7 @@
 #include "commands.h"
 
 #include "../resp/config.h"
+#include "../resp/docs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,6 +153,15 @@ static void server_describe(struct ds_call *k, const struct ds_command *m)
     resp_put_count(r, '*', 0);
 }
 
+/* Is it documented, and does it not refuse? */
+static int server_has(void *ctx, const char *name, size_t size)
+{
+    struct resp_arg a = {(const unsigned char *)name, (uint32_t)size};
+    const struct ds_command *m = ds_command_find(ctx, &a);
+
+    return m != NULL && m->kind != DS_REFUSED;
+}
+
 void ds_cmd_command(struct ds_call *k)
 {
     const struct ds_node *n = k->shard->node;
@@ -179,7 +189,9 @@ void ds_cmd_command(struct ds_call *k)
         for (uint32_t i = 0; i < count; i++)
             ds_put_text(k->reply, all[i].name);
     } else if (resp_arg_is(&k->argv[1], "docs")) {
-        resp_put_map(k->reply, 0);
+        struct resp_docs w = {k->argv, k->argc, server_has, k->shard->node};
+
+        resp_docs_put(k->reply, &w);
     } else {
         ds_error(k->reply, "ERR unknown subcommand '%.*s'. Try COMMAND HELP.",
                  k->argv[1].size < 64 ? (int)k->argv[1].size : 64, (const char *)k->argv[1].data);

@@ -76,6 +76,8 @@ def test_refused_by_name(binary):
         refused(c.cmd("SET", "a", "1"), "not run")
         refused(c.cmd("EXEC"), "EXECABORT")
         assert c.cmd("GET", "a") is None
+        docs = c.cmd("COMMAND", "DOCS")
+        assert b"get" in docs and b"mset" not in docs
         refused(c.cmd("SELECT", "1"), "out of range")
         refused(c.cmd("NOPE", "x"), "unknown command")
         refused(c.cmd("SET", "k" * 1025, "v"), "1024")

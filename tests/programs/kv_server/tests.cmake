@@ -18,7 +18,7 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_roo
   ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
   ${_kv}/command_sub.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
-  ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_info.c
+  ${_kv}/command_docs.c ${_resp}/docs.c ${_resp}/docs_data.c ${_kv}/command_info.c
   ${_kv}/command_slow.c ${_resp}/resp.c
   ${_resp}/reply.c ${_resp}/arguments.c ${_resp}/session.c ${_resp}/config.c
   ${_kv}/tenant.c ${_kv}/command_session.c ${_kv}/command_client.c ${_kv}/command_config.c

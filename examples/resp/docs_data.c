@@ -5,9 +5,9 @@
  * ? optional, + multiple, & with the token each time, and ( ) around the arguments that it
  * consists of.
  */
-#include "command_docs.h"
+#include "docs.h"
 
-static const struct kv_doc docs[] = {
+static const struct resp_doc docs[] = {
     {"append", "string", "2.0.0", "Add to the end of a value", "key key @0, value string"},
     {"auth", "connection", "1.0.0", "Authenticate", "username string ^6.0.0 ?, password string"},
     {"client", "connection", "2.4.0", "Connections", ""},
@@ -225,7 +225,7 @@ static const struct kv_doc docs[] = {
     {"watch", "transactions", "2.2.0", "Make EXEC depend on keys", "key key @0 +"},
 };
 
-const struct kv_doc *kv_doc_at(uint32_t i)
+const struct resp_doc *resp_doc_at(uint32_t i)
 {
     return i < sizeof(docs) / sizeof(docs[0]) ? &docs[i] : NULL;
 }
