@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Requests between loops (N1). What one loop has for another is collected during an iteration and
- * travels as one batch: one message, and at most one wake-up, whatever the number of commands.
+ * travels as one batch: one message, that of its first request, and at most one wake-up, whatever
+ * the number of commands. Nothing is allocated, so a request always arrives.
  */
 #include "node.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-struct ds_batch {
-    struct snic_loop_msg msg;
-    struct ds_request *first;
-};
-
 static void mail_receive(struct snic_loop_msg *m)
 {
-    struct ds_batch *b = SNIC_CONTAINER(m, struct ds_batch, msg);
-    struct ds_request *r = b->first;
+    struct ds_request *r = SNIC_CONTAINER(m, struct ds_request, batch);
 
-    free(b);
     while (r != NULL) {
         struct ds_request *next = r->next;
 
@@ -34,20 +25,13 @@ static void mail_flush(struct snic_loop_msg *m)
 
     s->flush_queued = 0;
     for (uint32_t i = 0; i < s->node->count; i++) {
-        struct ds_batch *b;
+        struct ds_request *r = s->mail[i].first;
 
-        if (s->mail[i].first == NULL)
+        if (r == NULL)
             continue;
-        b = malloc(sizeof(*b));
-        if (b == NULL) {
-            /* Requests that do not arrive would leave their clients waiting for ever. */
-            fputs("ddp_server: out of memory for a message between loops: aborting\n", stderr);
-            abort();
-        }
-        b->msg.fn = mail_receive;
-        b->first = s->mail[i].first;
         s->mail[i].first = s->mail[i].last = NULL;
-        snic_loop_post(s->node->shards[i].loop, &b->msg);
+        r->batch.fn = mail_receive;
+        snic_loop_post(s->node->shards[i].loop, &r->batch);
     }
 }
 

@@ -152,6 +152,7 @@ enum ds_verdict {
 
 struct ds_request {
     struct ds_request *next;              /* in a batch, or waiting for its key */
+    struct snic_loop_msg batch;           /* the message, of the first one of a batch */
     void (*arrive)(struct ds_request *r); /* behind the batch */
     void (*answer)(struct ds_request *r); /* at home, when the reply is put */
     struct ds_shard *home;
