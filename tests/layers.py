@@ -273,7 +273,7 @@ LAYERS = {
         ["command_key.c", "command_durability.c"],
         ["command_scan.c", "command_session.c", "command_store.c", "command_string.c",
          "command_server.c"],
-        ["commands.c"], ["client.c"], ["shard.c"], ["main.c"],
+        ["commands.c"], ["client.c"], ["listen.c", "shard.c"], ["main.c"],
     ],
     "examples/kv_server": [
         # formats and tables

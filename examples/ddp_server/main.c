@@ -270,8 +270,10 @@ static void main_signal(void *ctx)
 static void *main_run(void *arg)
 {
     struct ds_shard *s = arg;
-    int r = snic_loop_run(s->loop);
+    int r;
 
+    (void)pthread_barrier_wait(&s->node->opening);
+    r = snic_loop_run(s->loop);
     if (r != 0)
         ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     (void)pthread_barrier_wait(&s->node->closing);
@@ -279,20 +281,6 @@ static void *main_run(void *arg)
         ex_stats_stop(s->node->stats);
     ds_shard_close(s);
     return NULL;
-}
-
-static void main_listen(struct ds_node *n, struct ds_config *c)
-{
-    static char address[128];
-    struct snic_net_addr bound;
-
-    for (uint32_t i = 0; i < n->count; i++) {
-        ds_client_listen(&n->shards[i], &bound);
-        (void)snic_net_addr_format(&bound, address, sizeof(address));
-        c->server.listen = address; /* the others listen on the port that the first one got */
-    }
-    ex_log(EX_INFO, "node %llu listens on %s, %u shard%s in '%s'", (unsigned long long)c->node,
-           address, n->count, n->count > 1 ? "s" : "", c->server.directory);
 }
 
 static int main_serve(struct ds_config *c)
@@ -309,14 +297,14 @@ static int main_serve(struct ds_config *c)
         memcpy(n.hash_key[i], &c->cluster, sizeof(c->cluster));
     }
     n.shards = calloc(n.count, sizeof(*n.shards));
-    if (n.shards == NULL || pthread_barrier_init(&n.closing, NULL, n.count) != 0)
+    if (n.shards == NULL || pthread_barrier_init(&n.opening, NULL, n.count) != 0 ||
+        pthread_barrier_init(&n.closing, NULL, n.count) != 0)
         ex_die("out of memory for %u shards (--shards)", n.count);
     for (uint32_t i = 0; i < n.count; i++) {
         n.shards[i].node = &n;
         n.shards[i].index = i;
         ds_shard_open(&n.shards[i]);
     }
-    main_listen(&n, c);
     n.started_ns = snic_loop_now(n.shards[0].loop);
     if (ex_stats_start(&n.stats, n.shards[0].loop, n.shards[0].net, "ddp", c->server.stats,
                        c->server.metrics, ds_metrics, &n) != 0)
@@ -325,12 +313,14 @@ static int main_serve(struct ds_config *c)
     for (uint32_t i = 1; i < n.count; i++)
         if (pthread_create(&n.shards[i].thread, NULL, main_run, &n.shards[i]) != 0)
             ex_die("cannot start a thread: --shards: fewer");
+    ds_node_listen(&n);
     (void)main_run(&n.shards[0]);
     for (uint32_t i = 1; i < n.count; i++)
         (void)pthread_join(n.shards[i].thread, NULL);
     ex_signals_off();
     for (uint32_t i = 0; i < n.count; i++)
         snic_loop_close(n.shards[i].loop);
+    (void)pthread_barrier_destroy(&n.opening);
     (void)pthread_barrier_destroy(&n.closing);
     free(n.shards);
     return 0;

@@ -325,6 +325,7 @@ struct ds_node {
     const struct ds_command *commands;
     uint32_t commands_count;
     unsigned char hash_key[2][16];
+    pthread_barrier_t opening; /* no loop runs before the port is open */
     pthread_barrier_t closing;
     pthread_mutex_t lock; /* of config->settings */
     _Atomic uint32_t undrained;
@@ -369,6 +370,12 @@ size_t ds_metrics(void *ctx, struct ex_metric *out);
 
 /** Pass a request to the loop of shard @p to, from that of @p from; r->arrive(r) runs there. */
 void ds_mail_send(struct ds_shard *from, struct ds_shard *to, struct ds_request *r);
+
+/* ---- listen.c ---- */
+
+/** Opens the clients' port at every loop, before any runs. Exits with a clear line when it is not
+ * free. */
+void ds_node_listen(struct ds_node *n);
 
 /* ---- client.c ---- */
 

@@ -435,6 +435,44 @@ def test_start_up_errors(binary):
         ends(k, 0, [], "not a log")
 
 
+def listeners(port):
+    """How many sockets listen on the port."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        rows = [line.split() for line in f.readlines()[1:]]
+    return sum(int(r[1].split(":")[1], 16) == port and r[3] == "0A" for r in rows)
+
+
+def test_the_port_opens_when_all_loops_accept(binary):
+    with Cluster(binary, nodes=1, shards=4).found() as k:
+        k.kill(0)
+        while listeners(k.ports[0]):
+            pass
+        with socket.socket() as left:  # as those of a killed node: it answers nothing
+            left.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            left.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            left.bind(("127.0.0.1", k.ports[0]))
+            left.listen()
+            ends(k, 0, [], "cannot listen", "--listen")  # never beside it
+            k.start(0)
+        for _ in range(4):
+            taken = False
+            for _ in range(200):  # from the first that is taken on each is answered
+                while True:
+                    try:
+                        c = socket.create_connection(("127.0.0.1", k.ports[0]), 60)
+                        break
+                    except ConnectionRefusedError:
+                        assert not taken and k.processes[0].poll() is None, k.log(0)
+                taken = True
+                with c:
+                    c.sendall(b"PING\r\n")
+                    assert c.recv(64) == b"+PONG\r\n"
+            k.kill(0)
+            while listeners(k.ports[0]):
+                pass
+            k.start(0)
+
+
 def main():
     binary = sys.argv[1]
     tests = {n[5:]: f for n, f in globals().items() if n.startswith("test_")}
