@@ -364,6 +364,26 @@ static void cluster_peer(struct resp_reply *r, uint32_t node,
     ds_put_text(r, p->refusal != NULL ? p->refusal : "");
 }
 
+/* Reading the log, and learning: what was learned stays until the shard learns again. */
+static void cluster_progress(struct resp_reply *r, const struct snic_replica_stats *i)
+{
+    const struct snic_ddp_learning *l = &i->ddp.learning;
+
+    ds_put_text(r, "progress");
+    resp_put_map(r, 10);
+    cluster_pair(r, "reading", i->state == SNIC_REPLICA_READING);
+    cluster_pair(r, "read_bytes", i->wal.opening_bytes);
+    cluster_pair(r, "read_total", i->wal.opening_total);
+    cluster_pair(r, "learning",
+                 i->state == SNIC_REPLICA_RUNNING && i->member.state == SNIC_MEMBER_LEARNING);
+    cluster_pair(r, "learned_percent", ds_learned_percent(i));
+    cluster_pair(r, "unconfirmed", l->hints);
+    cluster_pair(r, "confirmed", l->confirmed);
+    cluster_pair(r, "dropped", l->dropped);
+    cluster_pair(r, "pulled", l->pulled);
+    cluster_pair(r, "pulled_bytes", l->bytes);
+}
+
 static void cluster_shard(struct ds_call *k, uint32_t i)
 {
     const struct ds_config *c = k->shard->node->config;
@@ -377,7 +397,7 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
         ds_state_publish(k->shard);
     ds_state_get(&k->shard->node->shards[i], &s);
     configured = s.replica.member.view.configured;
-    resp_put_map(r, 19);
+    resp_put_map(r, 20);
     cluster_pair(r, "shard", i);
     ds_put_text(r, "state");
     ds_put_text(r, ds_state_name(&s.replica));
@@ -400,6 +420,7 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
     ds_put_text(r, s.replica.member.change < SNIC_COUNTOF(changes)
                        ? changes[s.replica.member.change]
                        : "?");
+    cluster_progress(r, &s.replica);
     ds_put_text(r, "peers");
     for (uint32_t n = 0; n < DS_NODES_MAX; n++)
         others += n != c->node && (configured >> n & 1) != 0;

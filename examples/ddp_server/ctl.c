@@ -47,6 +47,25 @@ static void ctl_set(const struct ctl_reply *r, const char *name, char *out, size
         n += (size_t)snprintf(out + n, max - n, "%s%" PRId64, i > 0 ? "," : "", v->items[i].number);
 }
 
+/* What a shard that does not serve yet is doing. */
+static void status_progress(const struct ctl_reply *s)
+{
+    const struct ctl_reply *p = ctl_reply_find(s, "progress");
+
+    if (p == NULL)
+        return;
+    if (ctl_number(p, "reading") != 0)
+        printf("    reads its log: %" PRId64 " of at most %" PRId64 " bytes\n",
+               ctl_number(p, "read_bytes"), ctl_number(p, "read_total"));
+    if (ctl_number(p, "learning") != 0 || ctl_number(p, "pulled") + ctl_number(p, "confirmed") > 0)
+        printf(
+            "    %s: %" PRId64 "%% of the keys compared, %" PRId64 " of its own confirmed, %" PRId64
+            " not yet, %" PRId64 " pulled (%" PRId64 " bytes)\n",
+            ctl_number(p, "learning") != 0 ? "learns" : "has learned",
+            ctl_number(p, "learned_percent"), ctl_number(p, "confirmed"),
+            ctl_number(p, "unconfirmed"), ctl_number(p, "pulled"), ctl_number(p, "pulled_bytes"));
+}
+
 static void status_shard(const struct ctl_reply *s)
 {
     const struct ctl_reply *peers = ctl_reply_find(s, "peers");
@@ -65,6 +84,7 @@ static void status_shard(const struct ctl_reply *s)
            vacant, ctl_number(s, "min_full"),
            ctl_number(s, "writable") != 0 ? "" : " (writes are refused)", ctl_number(s, "keys"),
            segments > 0 ? 100 - 100 * ctl_number(s, "log_segments_free") / segments : 0);
+    status_progress(s);
     for (size_t i = 0; peers != NULL && i < peers->count; i++) {
         const struct ctl_reply *p = &peers->items[i];
         const char *refusal = ctl_text(p, "refusal");

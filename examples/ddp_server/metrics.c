@@ -31,6 +31,12 @@ static void metrics_put(struct metrics_out *o, uint64_t value, int counter, cons
     o->count++;
 }
 
+struct metrics_progress {
+    uint32_t reading; /* shards */
+    uint32_t learning;
+    uint32_t percent; /* mean of all shards */
+};
+
 /* ---- Sums over the shards ---- */
 
 static void metrics_add(struct ds_snapshot *sum, const struct ds_snapshot *s, int first)
@@ -52,6 +58,11 @@ static void metrics_add(struct ds_snapshot *sum, const struct ds_snapshot *s, in
     sum->replica.ddp.records += s->replica.ddp.records;
     sum->replica.ddp.tombstones += s->replica.ddp.tombstones;
     sum->replica.ddp.writes += s->replica.ddp.writes;
+    sum->replica.ddp.learning.confirmed += s->replica.ddp.learning.confirmed;
+    sum->replica.ddp.learning.pulled += s->replica.ddp.learning.pulled;
+    sum->replica.ddp.learning.bytes += s->replica.ddp.learning.bytes;
+    sum->replica.wal.opening_bytes += s->replica.wal.opening_bytes;
+    sum->replica.wal.opening_total += s->replica.wal.opening_total;
     sum->store.keys += s->store.keys;
     sum->store.expired += s->store.expired;
     sum->store.conflicts += s->store.conflicts;
@@ -158,10 +169,25 @@ static void metrics_latencies(struct metrics_out *o, const struct ds_snapshot *s
         }
 }
 
-static void metrics_peers(struct metrics_out *o, const struct ds_node *n,
-                          const struct ds_snapshot *s, uint32_t learners)
+/* Of a node that does not serve yet; what was learned stays until it learns again. */
+static void metrics_progress(struct metrics_out *o, const struct ds_snapshot *s,
+                             const struct metrics_progress *p)
 {
-    metrics_put(o, learners, 0, "learning_shards");
+    const struct snic_ddp_learning *l = &s->replica.ddp.learning;
+
+    metrics_put(o, p->reading, 0, "reading_shards");
+    metrics_put(o, s->replica.wal.opening_bytes, 0, "log_read_bytes");
+    metrics_put(o, s->replica.wal.opening_total, 0, "log_to_read_bytes");
+    metrics_put(o, p->learning, 0, "learning_shards");
+    metrics_put(o, p->percent, 0, "learned_percent");
+    metrics_put(o, l->confirmed, 0, "learned_confirmed_keys");
+    metrics_put(o, l->pulled, 0, "learned_pulled_keys");
+    metrics_put(o, l->bytes, 0, "learned_pulled_bytes");
+}
+
+static void metrics_peers(struct metrics_out *o, const struct ds_node *n,
+                          const struct ds_snapshot *s)
+{
     for (uint32_t i = 0; i < DS_NODES_MAX; i++) {
         const struct snic_replica_peer_stats *p = &s->peers[i];
 
@@ -184,7 +210,7 @@ size_t ds_metrics(void *ctx, struct ex_metric *out)
     static const struct ds_snapshot none;
     struct ds_node *n = ctx;
     struct metrics_out o = {out, 0};
-    uint32_t learners = 0;
+    struct metrics_progress p = {0};
 
     sum = none;
     for (uint32_t i = 0; i < n->count; i++) {
@@ -192,12 +218,16 @@ size_t ds_metrics(void *ctx, struct ex_metric *out)
         metrics_add(&sum, &s, i == 0);
         metrics_add_peers(&sum, &s);
         metrics_add_latencies(&sum, &s);
-        learners += s.replica.state == SNIC_REPLICA_RUNNING &&
-                    s.replica.member.state == SNIC_MEMBER_LEARNING;
+        p.reading += s.replica.state == SNIC_REPLICA_READING;
+        p.learning += s.replica.state == SNIC_REPLICA_RUNNING &&
+                      s.replica.member.state == SNIC_MEMBER_LEARNING;
+        p.percent += ds_learned_percent(&s.replica);
     }
+    p.percent /= n->count;
     metrics_node(&o, &sum);
     metrics_clients(&o, &sum);
     metrics_latencies(&o, &sum);
-    metrics_peers(&o, n, &sum, learners);
+    metrics_progress(&o, &sum, &p);
+    metrics_peers(&o, n, &sum);
     return o.count;
 }

@@ -246,6 +246,9 @@ struct ds_command {
 
 /* ---- Shards ---- */
 
+/** What a shard that does not serve yet is doing, of which it reports progress. */
+enum { DS_PHASE_NONE, DS_PHASE_READS, DS_PHASE_LEARNS };
+
 #define DS_HELD_LISTS 256u
 
 /** Requests on their way to another loop. */
@@ -309,6 +312,8 @@ struct ds_shard {
     uint64_t bytes; /* of the commands of all clients that are under way */
     int served;     /* as the log has it */
     uint32_t epoch; /* likewise */
+    uint32_t phase; /* DS_PHASE_* as the log has it */
+    uint64_t reported_ns;
     int stopped;
     uint64_t commands;
     uint64_t errors; /* of commands on keys */
@@ -348,6 +353,10 @@ void ds_shard_close(struct ds_shard *s);
 
 /** What the node is doing: "serves". */
 const char *ds_state_name(const struct snic_replica_stats *i);
+/** How much a learner has compared; 100 for others. */
+uint32_t ds_learned_percent(const struct snic_replica_stats *i);
+/** Log progress of the last snapshot; from the shard's loop. */
+void ds_state_progress(struct ds_shard *s, uint64_t now_ns);
 /** The error line of a node that does not serve. */
 void ds_state_put(struct ds_shard *s, struct resp_reply *reply);
 /** The error of an operation. */

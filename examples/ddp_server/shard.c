@@ -174,6 +174,7 @@ static void shard_publish(struct snic_timer *t, uint64_t now_ns)
 
     ds_request_expire(s, now_ns);
     ds_state_publish(s);
+    ds_state_progress(s, now_ns);
     snic_loop_arm(s->loop, t, now_ns + SHARD_PUBLISH_NS);
 }
 
@@ -225,6 +226,7 @@ static void shard_notify(void *ctx)
     struct snic_replica_stats i;
 
     ds_state_publish(s);
+    ds_state_progress(s, snic_loop_now(s->loop));
     snic_replica_get_stats(snic_store_replica(s->store), &i);
     if (i.state == SNIC_REPLICA_STOPPED && !s->stopped) {
         s->stopped = 1;

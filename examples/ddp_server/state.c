@@ -2,7 +2,10 @@
 /* What a shard's replica is doing, in words, and the errors of its operations. */
 #include "node.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
+
+#define STATE_REPORT_NS 2000000000u /* between two lines of progress */
 
 const char *ds_state_name(const struct snic_replica_stats *i)
 {
@@ -92,6 +95,56 @@ void ds_put_failure(struct ds_request *r, int error)
     default:
         ds_error(out, "ERR %s", snic_strerror(error));
         break;
+    }
+}
+
+/* ---- Progress ---- */
+
+uint32_t ds_learned_percent(const struct snic_replica_stats *i)
+{
+    if (i->state != SNIC_REPLICA_RUNNING || i->member.state != SNIC_MEMBER_LEARNING)
+        return 100;
+    return (uint32_t)(i->ddp.learning.done * 100 >> 32);
+}
+
+/* A line of a shard that reads its log, or learns. */
+static void state_report(const struct ds_shard *s, const struct snic_replica_stats *i)
+{
+    const struct snic_ddp_learning *l = &i->ddp.learning;
+
+    if (i->state == SNIC_REPLICA_READING)
+        ex_log(EX_INFO, "shard %u: reads its log: %" PRIu64 " of at most %" PRIu64 " MiB", s->index,
+               i->wal.opening_bytes >> 20, i->wal.opening_total >> 20);
+    else
+        ex_log(EX_INFO,
+               "shard %u: learns: %u%% of the keys are compared, %" PRIu64
+               " of its own confirmed, %" PRIu64 " pulled (%" PRIu64 " bytes)",
+               s->index, ds_learned_percent(i), l->confirmed, l->pulled, l->bytes);
+}
+
+void ds_state_progress(struct ds_shard *s, uint64_t now_ns)
+{
+    const struct snic_replica_stats *i = &s->snapshot.replica;
+    uint32_t phase = i->state == SNIC_REPLICA_READING ? DS_PHASE_READS
+                     : i->state == SNIC_REPLICA_RUNNING && i->member.state == SNIC_MEMBER_LEARNING
+                         ? DS_PHASE_LEARNS
+                         : DS_PHASE_NONE;
+
+    if (s->phase != phase) {
+        if (s->phase == DS_PHASE_READS && i->state == SNIC_REPLICA_RUNNING)
+            ex_log(EX_INFO, "shard %u: has read its log: %u records", s->index, i->ddp.records);
+        if (s->phase == DS_PHASE_LEARNS &&
+            (i->member.view.full >> s->node->config->node & 1) != 0)
+            ex_log(EX_INFO,
+                   "shard %u: has learned: %" PRIu64 " keys of its own confirmed, %" PRIu64
+                   " pulled (%" PRIu64 " bytes)",
+                   s->index, i->ddp.learning.confirmed, i->ddp.learning.pulled,
+                   i->ddp.learning.bytes);
+        s->phase = phase;
+        s->reported_ns = now_ns;
+    } else if (phase != DS_PHASE_NONE && now_ns - s->reported_ns >= STATE_REPORT_NS) {
+        s->reported_ns = now_ns;
+        state_report(s, i);
     }
 }
 

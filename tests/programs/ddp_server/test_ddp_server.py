@@ -199,6 +199,11 @@ def test_watches(binary):
         k.until(1, "INFO", "clients", want=lambda r: b"connected_clients:1\r\n" in r)
 
 
+def fields(reply):
+    """An array of names and values."""
+    return dict(zip((n.decode() for n in reply[::2]), reply[1::2]))
+
+
 def test_a_node_dies_and_returns(binary):
     with Cluster(binary, shards=2).found() as k:
         c = k.conn(0)
@@ -215,6 +220,11 @@ def test_a_node_dies_and_returns(binary):
         assert d.cmd("GET", "k0") == b"while" and d.cmd("GET", "k299") is None
         for i in range(1, 299):
             assert d.cmd("GET", "k%d" % i) == b"%s%d" % (b"while" if i < 100 else b"before", i)
+        got = [fields(fields(s)["progress"]) for s in d.cmd("CLUSTER", "STATE")[5]]
+        assert all(p["learning"] == p["unconfirmed"] == p["reading"] == 0 for p in got), got
+        assert sum(p["confirmed"] for p in got) >= 199 and all(p["read_total"] for p in got), got
+        assert 100 <= sum(p["pulled"] for p in got) <= 101, got
+        assert k.log(2).count("has read its log") >= 2 and "has learned" in k.log(2), k.log(2)
         for i in range(3):  # all at once, as by a power failure
             k.kill(i)
         for i in range(3):
@@ -351,6 +361,9 @@ def test_founding_ctl_and_backup(binary):
         with k.conn(1) as d:
             assert d.cmd("DBSIZE") == 1501 and d.cmd("GET", "k42") == b"value 42" * 42
         settled(k, 0, full=[0, 1, 2])
+        text = run(binary, "ctl", "status", "--config", conf)
+        assert text.count("has learned: 100% of the keys compared") == 2, text
+        assert text.count("min_full 2,") == 6 and "refused" not in text, text
         k.kill(1)
         # a node with another key is no node of this cluster
         k.start(1, options=["--cluster-key", other])
@@ -363,7 +376,7 @@ def settled(k, i, **want):
     """Until each shard of node i reports these, and nothing is vacant."""
     def right(reply):
         for s in reply[5]:
-            s = dict(zip((n.decode() for n in s[::2]), s[1::2]))
+            s = fields(s)
             if s["vacant"] or any(s[n] != v for n, v in want.items()):
                 return False
         return True
