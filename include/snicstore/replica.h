@@ -25,8 +25,8 @@
  *    SNIC_EUNKNOWN: the node left the membership meanwhile, or stopped; the write may or may not
  *    happen. SNIC_EAGAIN at submit: no room now, nothing happened.
  *  - A node that others left out comes back by itself, as a learner: what it had and the others
- * still have is not sent again. Its log stays as it is until it has caught up, so if all others are
- * lost meanwhile an operator can begin from it.
+ *    still have is not sent again. Its log stays as it is until it has caught up, so if all others
+ *    are lost meanwhile an operator can begin from it.
  *  - A log that fails (a write, a flush, and there is no second try of a flush) stops the node at
  *    once: state STOPPED. The others continue without it. So does snic_replica_stop(); a node that
  *    only stops answering is to the others as one that crashed, so there is no orderly leave.
@@ -188,8 +188,8 @@ struct snic_replica_opts {
     /** FULL nodes that a write needs; with fewer it is refused with SNIC_ENOQUORUM; reads
      * continue. Default: a majority of those that hold data (member.h). */
     uint32_t min_full;
-    /** Other nodes that this one has memory for while it runs, itself, and those that were removed
-     * meanwhile: default one more than configured, at least 5; at most 16. */
+    /** Nodes of a view that this one has memory for, itself too: default one more than configured,
+     * at least 5; at most 16. The same at all. */
     uint32_t nodes_max;
     uint32_t pad; /**< 0                                                                    */
     uint64_t values_bytes; /**< memory for values: see above                                      */
@@ -244,7 +244,8 @@ enum snic_replica_op_kind {
 
 enum {
     /** GET: the value is returned after a majority of the configured nodes has confirmed that this
-     * node is a member, so that it is current whatever the clocks do. */
+     * node is a member, so that it is current whatever the clocks do. Its result may also be
+     * SNIC_EAGAIN: no read was free then. */
     SNIC_REPLICA_OP_CONFIRM = 1 << 0
 };
 
@@ -317,13 +318,13 @@ SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
  * Begins an operation, which is borrowed until its `done` is called; after an error it is not. The
  * bytes of `data` are copied. [owner]
  * @return 0; SNIC_EAGAIN no value, write, read or scope is free, or (ddp.h) another operation on
- * the key or scope is in its way; SNIC_ESTALE the node does not serve, or the scope is another
- *         node's or an earlier one's; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
- *         others only when very many wait) the log is full; SNIC_EMSGSIZE larger than value_max;
- *         SNIC_EINVAL an unknown kind, flag or durability, a flag or durability of another kind, a
- *         size without data, a scope without the durability SCOPE or none with it, or scopes_max is
- *         0; SNIC_ENOQUORUM fewer FULL members than copies_min, or than min_full if that is 0;
- *         SNIC_ENOTSUP the flag CONFIRM
+ *         the key or scope is in its way; SNIC_ESTALE the node does not serve, or the scope is
+ *         another node's or an earlier one's; SNIC_ENOSPC a new key, and keys_max exist, or (PUT,
+ *         CAS; others only when very many wait) the log is full; SNIC_EMSGSIZE larger than
+ *         value_max; SNIC_EINVAL an unknown kind, flag or durability, a flag or durability of
+ *         another kind, a size without data, a scope without the durability SCOPE or none with it,
+ *         or scopes_max is 0; SNIC_ENOQUORUM fewer FULL members than copies_min, or than min_full
+ *         if that is 0
  */
 SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     SNIC_NONNULL(1, 2);

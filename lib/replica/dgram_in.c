@@ -117,7 +117,6 @@ static void replica_dgram_packet(struct snic_replica *r, const struct snic_net_m
     } else if (p->conn != NULL && h.session != (uint32_t)p->boot) {
         replica_link_probe(r, p);
     }
-    p->lowest = h.lowest;
     p->highest = h.highest;
     p->heard_ns = replica_clock(r);
     if (p->conn == NULL)

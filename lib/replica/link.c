@@ -543,24 +543,36 @@ void replica_link_flush(struct snic_replica *r)
     }
 }
 
+static void replica_conn_cut(struct replica_conn *k)
+{
+    if (k->state == REPLICA_CONN_NONE || k->state == REPLICA_CONN_ENDING)
+        return;
+    k->state = REPLICA_CONN_ENDING;
+    snic_net_abort(k->c);
+}
+
+/* Nothing is sent to that node or taken from it any more. */
+static void replica_link_cut(struct snic_replica *r, uint32_t n)
+{
+    replica_dgram_forget(r, n);
+    r->peers[n].conn = NULL;
+    replica_link_reset(r, &r->peers[n]);
+    for (uint32_t i = 0; i < r->conn_count; i++) {
+        if (r->conns[i].peer == n)
+            replica_conn_cut(&r->conns[i]);
+    }
+}
+
 /* N6: nothing is sent any more. */
 void replica_link_stop(struct snic_replica *r)
 {
     snic_loop_cancel(r->o.loop, &r->link_timer);
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        if ((r->others >> n & 1) == 0)
-            continue;
-        replica_dgram_forget(r, n);
-        r->peers[n].conn = NULL;
-        replica_link_reset(r, &r->peers[n]);
+        if ((r->others >> n & 1) != 0)
+            replica_link_cut(r, n);
     }
-    for (uint32_t i = 0; i < r->conn_count; i++) {
-        struct replica_conn *k = &r->conns[i];
-        if (k->state != REPLICA_CONN_NONE && k->state != REPLICA_CONN_ENDING) {
-            k->state = REPLICA_CONN_ENDING;
-            snic_net_abort(k->c);
-        }
-    }
+    for (uint32_t i = 0; i < r->conn_count; i++)
+        replica_conn_cut(&r->conns[i]); /* those of nodes not known yet */
     r->to_flush = r->to_pump = 0;
     if (r->listener != NULL)
         snic_net_unlisten(r->listener);
@@ -611,17 +623,43 @@ static void replica_peer_layout(struct snic_arena *a, struct snic_replica *r,
     p->credit_at_ns = SNIC_NEVER;
 }
 
+/* The memory of a node that is not in @p keep becomes a spare one. */
+static void replica_link_vacate(struct snic_replica *r, uint16_t keep)
+{
+    uint16_t from = (uint16_t)(r->others & ~keep);
+    if (from == 0)
+        return;
+    uint32_t n = (uint32_t)__builtin_ctz(from);
+    struct replica_peer *p = &r->peers[n];
+    replica_link_cut(r, n);
+    struct replica_peer *spare = &r->spare[r->spare_count++];
+    memset(spare, 0, sizeof(*spare));
+    spare->outs = p->outs;
+    spare->buckets = p->buckets;
+    spare->out_free = p->out_free; /* all are free */
+    spare->open = SNIC_REPLICA__NIL;
+    spare->credit_at_ns = SNIC_NEVER;
+    for (uint32_t c = 0; c < REPLICA_CHANNELS; c++)
+        spare->from[c].ring = p->from[c].ring;
+    memset(p, 0, sizeof(*p));
+    p->open = SNIC_REPLICA__NIL;
+    r->others &= (uint16_t) ~(1u << n);
+}
+
 /*
- * A node of a view: its address, and memory if it had none. That of nodes that were removed is
- * theirs until this node starts again.
+ * A node of a view whose nodes are @p view: its address, and memory if it had none. A node that was
+ * removed keeps its memory until another one needs it.
  */
-void replica_link_know(struct snic_replica *r, uint32_t n, const struct snic_net_addr *addr)
+void replica_link_know(struct snic_replica *r, uint16_t view, uint32_t n,
+                       const struct snic_net_addr *addr)
 {
     struct replica_peer *p = &r->peers[n];
     uint8_t was[SNIC_MEMBER_ADDR_MAX], is[SNIC_MEMBER_ADDR_MAX];
     (void)replica_put_addr(was, &p->addr);
     (void)replica_put_addr(is, addr);
     if ((r->others >> n & 1) == 0) {
+        if (r->spare_count == 0)
+            replica_link_vacate(r, view);
         if (r->spare_count == 0) {
             replica_fail(r, SNIC_ENOSPC); /* nodes_max */
             return;

@@ -319,7 +319,6 @@ void replica_log_store(struct snic_replica *r, uint64_t id, const struct snic_me
     uint32_t size = replica_put_record(bytes, rec);
     int result = snic_wal_meta_put(r->log.wal, bytes, size);
     r->log.store_id = id; /* N5 */
-    r->log.store_ns = r->now_ns;
     if (result != 0)
         replica_fail(r, result);
 }

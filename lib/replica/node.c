@@ -220,7 +220,7 @@ void replica_addrs(struct snic_replica *r, const struct snic_member_view *v)
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
         struct snic_net_addr a;
         if (n != r->o.node && (v->configured >> n & 1) != 0 && replica_get_addr(v->addr[n], &a))
-            replica_link_know(r, n, &a);
+            replica_link_know(r, v->configured, n, &a);
     }
 }
 

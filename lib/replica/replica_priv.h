@@ -340,8 +340,7 @@ struct replica_peer {
     struct snic_net_addr addr;
     struct replica_conn *conn; /* UP, or NULL */
     uint32_t open;             /* the datagram that is being filled, or none */
-    uint32_t lowest;           /* versions it understands, as far as is known */
-    uint32_t highest;
+    uint32_t highest;          /* version that it understands, as far as is known */
     uint32_t out_free;
     struct replica_out *outs;
     uint32_t *buckets;
@@ -424,7 +423,6 @@ struct replica_log {
     uint64_t durable;
     uint64_t retired;   /* position of the last RETIRE: what is before it is of no use */
     uint64_t store_id;  /* STORE under way, 0: none */
-    uint64_t store_ns;  /* since when */
     uint32_t accepting; /* accept_tail is under way */
     uint32_t writable;
     int32_t refusal;   /* the log's last result for entry mid; 0: no entry, or not yet tried */
@@ -557,7 +555,8 @@ void replica_link_pump(struct snic_replica *r, struct replica_peer *p);
 int replica_link_push(struct replica_conn *k);
 void replica_link_reset(struct snic_replica *r, struct replica_peer *p);
 void replica_link_epoch(struct snic_replica *r);
-void replica_link_know(struct snic_replica *r, uint32_t n, const struct snic_net_addr *addr);
+void replica_link_know(struct snic_replica *r, uint16_t view, uint32_t n,
+                       const struct snic_net_addr *addr);
 void replica_link_stop(struct snic_replica *r);
 void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg);
 int replica_link_credit(struct snic_replica *r, struct replica_peer *p,

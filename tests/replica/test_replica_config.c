@@ -22,12 +22,14 @@ static struct snic_replica_stats info(struct cluster *c, uint32_t node)
 }
 
 /* So many nodes found a cluster; there are `more` that do not run yet. */
-static struct cluster *begin(uint32_t founders, uint32_t more, uint32_t witness)
+static struct cluster *begin_with(uint32_t founders, uint32_t more, uint32_t witness,
+                                  uint32_t nodes_max)
 {
     struct cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_SYNCH, .checks = 16};
     o.nodes = founders + more;
     o.founders = (1u << founders) - 1;
     o.witness = witness;
+    o.nodes_max = nodes_max;
     struct cluster *c = cluster_new(&o);
     for (uint32_t i = 0; i < founders; i++)
         cluster_up(c, i, 1);
@@ -36,6 +38,11 @@ static struct cluster *begin(uint32_t founders, uint32_t more, uint32_t witness)
     cluster_run(c, SECOND);
     must(c, cluster_serves(c, 0));
     return c;
+}
+
+static struct cluster *begin(uint32_t founders, uint32_t more, uint32_t witness)
+{
+    return begin_with(founders, more, witness, 0);
 }
 
 static void end(struct cluster *c)
@@ -170,6 +177,39 @@ static void test_replica_config_removed_node_stops(void **state)
     end(c);
 }
 
+/*
+ * One node after another is removed and added under a new number: never more than nodes_max at a
+ * time, though more in all. A node that kept memory for those that were removed would stop, and so
+ * would all others with it.
+ */
+static void test_replica_config_removed_node_makes_room(void **state)
+{
+    (void)state;
+    struct cluster *c = begin_with(3, 2, 0, 4);
+    uint64_t v = put(c, 0, 1);
+    assert_int_equal(cluster_change(c, 0, SNIC_MEMBER_ADD, 3), 0);
+    cluster_up(c, 3, 0);
+    cluster_run(c, 4 * SECOND);
+    assert_int_equal(info(c, 0).member.view.full, 15);
+    assert_int_equal(cluster_change(c, 0, SNIC_MEMBER_ADD, 4), SNIC_ENOSPC);
+    assert_int_equal(cluster_change(c, 0, SNIC_MEMBER_REMOVE, 2), 0);
+    cluster_run(c, 2 * SECOND);
+    assert_int_equal(cluster_change(c, 0, SNIC_MEMBER_ADD, 4), 0); /* 2 still runs, and connects */
+    cluster_up(c, 4, 0);
+    cluster_run(c, 4 * SECOND);
+    assert_int_equal(info(c, 0).failure, 0);
+    assert_int_equal(info(c, 0).member.view.full, 27);
+    assert_int_equal(info(c, 2).member.state, SNIC_MEMBER_REPLACED);
+    assert_true(get(c, 4, 1) == v);
+    v = put(c, 4, 2);
+    cluster_down(c, 0, CLUSTER_CRASH); /* its options have 2, its view does not */
+    cluster_up(c, 0, 0);
+    cluster_run(c, 4 * SECOND);
+    assert_int_equal(info(c, 0).member.view.full, 27);
+    assert_true(get(c, 0, 2) == v);
+    end(c);
+}
+
 /* M6: a witness that lost its disk and was started with FOUND does not vote for a second time. */
 static void test_replica_config_witness_found_again_has_no_vote(void **state)
 {
@@ -245,6 +285,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_config_replace_gives_the_vote_back),
         cmocka_unit_test(test_replica_config_replaced_disk_comes_back),
         cmocka_unit_test(test_replica_config_removed_node_stops),
+        cmocka_unit_test(test_replica_config_removed_node_makes_room),
         cmocka_unit_test(test_replica_config_witness_found_again_has_no_vote),
         cmocka_unit_test(test_replica_config_confirmed_read_needs_a_majority),
     };

@@ -91,7 +91,7 @@ BUGS = [
     ("a slow log evicts below the floor", "lib/member/policy.c",
      "|| (uint32_t)fast < member_min_full(m)))", "))", ("members", "*of_two_slow*")),
     ("addresses of a view are not learned", "lib/replica/node.c",
-     "replica_link_know(r, n, &a);", "(void)a;", ("config", "*add*")),
+     "replica_link_know(r, v->configured, n, &a);", "(void)a;", ("config", "*add*")),
     ("REPLACE does not give the vote back", "lib/member/config.c",
      "v->voter[n] = member_since_of(m, n); return;", "return;", ("config", "*vote_back*")),
     ("a lease is believed for ever", "lib/replica/node.c",
