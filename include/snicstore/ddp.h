@@ -102,7 +102,7 @@
  *  - A key's operations have one order, whatever they name: mixes are linearizable as the models.
  *  - An answered write of ALL survives a restart, or a newer write of the key does.
  *  - An answered write of HERE survives if the restart begins from the log of the node that took
- *    it, among others. (A node that was left out and joins again begins without its log.)
+ *    it, among others.
  *  - An answered write of MEMORY survives as in EVENT, one of SCOPE as in SCOPE.
  *  - What a read of ALL returned survives, or a newer write of the key does. Of a value that is in
  *    memory only it makes all members flush their logs, once, and waits. If the key is overwritten

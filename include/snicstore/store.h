@@ -249,7 +249,7 @@ struct snic_store_op {
     uint64_t client;     /**< session; 0: none                                                  */
     uint64_t sequence;
     uint64_t seen;   /**< session: see the head of this file; out: what to give as `seen` after a
-                        read:   `version`, or of a deleted key a number   */
+                        read: `version`, or of a deleted key a number                   */
     uint64_t age_ns; /**< session: since the first attempt                                      */
     snic_store_modify_fn modify;
     void *ctx;
@@ -366,7 +366,8 @@ struct snic_store_cursor {
 /**
  * The next key in order, and the cursor behind it. At most 256 records are looked at. [owner]
  * @return 0 and @p out; SNIC_ENOENT there are no more; SNIC_EAGAIN none yet: call again;
- * SNIC_ESTALE the node does not serve
+ *         SNIC_ESTALE the node does not serve; SNIC_EMSGSIZE key_size or prefix_size of the cursor
+ *         is more than SNIC_STORE_KEY_MAX
  */
 SNIC_API SNIC_NODISCARD int snic_store_next(struct snic_store *s, struct snic_store_cursor *cursor,
                                             struct snic_store_entry *out) SNIC_NONNULL(1, 2, 3);

@@ -22,8 +22,8 @@ void store_name(const struct snic_store *s, const void *key, uint32_t size,
 }
 
 /*
- * The record @p bytes of the name of @p key: 0; SNIC_EEXIST it is another key's; SNIC_ECORRUPT,
- * SNIC_EVERSION no envelope.
+ * The record @p bytes of the name of @p key: 0; SNIC_EEXIST it is another key's; SNIC_ECORRUPT no
+ * envelope that this version understands.
  */
 int store_open(struct snic_store *s, const void *key, uint32_t key_size, const void *bytes,
                uint32_t size, struct store_envelope *out)

@@ -263,6 +263,7 @@ static int change_session(struct snic_store_op *op, const struct store_envelope 
     struct snic_store *s = op->store;
     struct store_session have;
     struct store_envelope none;
+    int listed = 0;
     if (op->client == 0)
         return 0;
     memset(&none, 0, sizeof(none));
@@ -272,15 +273,11 @@ static int change_session(struct snic_store_op *op, const struct store_envelope 
             continue;
         if (have.sequence < op->sequence)
             return 0;
+        listed = 1;
         if (have.sequence > op->sequence)
             break;
         change_repeated(op, &have, version);
         return 1;
-    }
-    int listed = 0;
-    for (uint32_t i = 0; i < e->sessions; i++) {
-        store_session_get(e, i, &have);
-        listed |= have.client == op->client;
     }
     if (!listed && op->since >= e->removed)
         return 0;

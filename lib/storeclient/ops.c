@@ -249,11 +249,8 @@ static void storeclient_op_next(struct snic_storeclient *c, struct snic_storecli
     struct snic_storeclient_op *next = op->behind;
     op->behind = NULL;
     snic_link_remove(&op->bucket);
-    if (next == NULL)
-        return;
-    struct snic_storeclient_op *rest = next->behind;
-    storeclient_op_start(c, next);
-    next->behind = rest;
+    if (next != NULL)
+        storeclient_op_start(c, next); /* the others stay behind it */
 }
 
 /* Out of the chain behind the write that has its key. */
