@@ -7,6 +7,7 @@
  * (below), or the beginning of a later shard. SCANKEYS' cursor has the last key in it, so that any
  * node continues.
  */
+#include "cluster.h"
 #include "commands.h"
 
 #include <stdio.h>
@@ -37,8 +38,12 @@ static uint64_t scan_save(struct ds_shard *s, const struct snic_store_cursor *cu
 {
     struct scan_place *p;
 
-    if (s->cursors == NULL && (s->cursors = calloc(1, sizeof(*s->cursors))) == NULL)
-        return 0;
+    if (s->cursors == NULL) {
+        if ((s->cursors = calloc(1, sizeof(*s->cursors))) == NULL)
+            return 0;
+        ds_random(&s->cursors->generation, sizeof(s->cursors->generation));
+        s->cursors->generation >>= 24; /* a number of another node, or process, is none of here */
+    }
     p = &s->cursors->places[++s->cursors->generation % SCAN_PLACES];
     p->generation = s->cursors->generation;
     p->key_size = cursor->key_size;

@@ -39,6 +39,9 @@ def test_commands_of_one_key(binary):
             if cursor == b"0":
                 break
         assert sorted(seen) == sorted(b"key:%d" % i for i in range(50))
+        places = [c.cmd("SCAN", "0", "COUNT", "1")[0] for c in (a, b)]
+        refused(a.cmd("SCAN", places[1]), "another node's")
+        refused(b.cmd("SCAN", places[0]), "another node's")
         seen, cursor, n = [], b"", 0
         while True:  # any node continues
             cursor, keys = (a, b)[n % 2].cmd("SCANKEYS", cursor, "COUNT", "9", "PREFIX", "key:1")
