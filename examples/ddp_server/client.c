@@ -157,6 +157,7 @@ static int client_parts(struct ds_shard *s, struct ds_request *r)
         p->command = r->command;
         p->how = r->how;
         p->scope = r->scope;
+        p->scope_shards = r->scope_shards;
         p->parent = r;
         p->index = i;
         p->reply.resp3 = r->reply.resp3;
@@ -172,6 +173,11 @@ static int client_parts(struct ds_shard *s, struct ds_request *r)
 
 static void client_start(struct ds_shard *s, struct ds_request *r)
 {
+    struct ds_client *c = ds_client_find(s, r->client);
+
+    if (c != NULL && r->command->visit == NULL && (r->command->rules & DS_WRITES) != 0 &&
+        r->how.durability == SNIC_DDP_DURABILITY_SCOPE)
+        c->scope_shards |= UINT64_C(1) << r->shard->index;
     if (r->shard == s)
         ds_request_run(r);
     else
@@ -194,6 +200,7 @@ static struct ds_request *client_request(const struct ds_call *k, uint64_t seq)
     r->command = k->command;
     r->how = k->how;
     r->scope = c->scope;
+    r->scope_shards = c->scope_shards;
     r->reply.resp3 = c->resp3;
     r->silent = c->silent || c->skip;
     r->window = sizeof(*r) + r->size + c->reply_bytes;
@@ -227,8 +234,10 @@ static int client_begin(struct ds_call *k, uint64_t seq)
         client_send(s, id, seq, k->reply, c->silent || c->skip, 0);
         return 0;
     }
-    if (resp_arg_is(&k->argv[0], "scope"))
+    if (resp_arg_is(&k->argv[0], "scope")) {
         c->scope++;
+        c->scope_shards = 0;
+    }
     c->under_way++;
     c->bytes += r->window;
     s->bytes += r->window;

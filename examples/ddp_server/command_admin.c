@@ -79,14 +79,15 @@ static int members_request(struct ds_request *r, struct snic_replica_request *q,
     for (uint32_t i = 1; i < SNIC_COUNTOF(verbs); i++)
         if (resp_arg_is(&r->argv[1], verbs[i]))
             q->kind = i;
-    if (q->kind == 0 || r->argc > 5 || resp_number(r->argv[2].data, r->argv[2].size, &node) != 0 ||
-        node < 0 || node >= DS_NODES_MAX || (q->kind == SNIC_MEMBER_ADD && r->argc < 4)) {
+    if (q->kind == 0 || r->argc > 5 || (r->argc == 5 && !resp_arg_is(&r->argv[4], "witness")) ||
+        resp_number(r->argv[2].data, r->argv[2].size, &node) != 0 || node < 0 ||
+        node >= DS_NODES_MAX || (q->kind == SNIC_MEMBER_ADD && r->argc < 4)) {
         ds_error(&r->reply, "ERR MEMBERS ADD node address [WITNESS] | REMOVE node | REPLACE node "
                             "[address]");
         return -1;
     }
     q->node = (uint32_t)node;
-    if (r->argc > 4 && resp_arg_is(&r->argv[4], "witness"))
+    if (r->argc > 4)
         q->flags = SNIC_MEMBER_WITNESS;
     if (r->argc < 4 || r->argv[3].size >= sizeof(text))
         return 0;
@@ -114,7 +115,8 @@ static void members_failed(struct ds_request *r, const struct snic_replica_reque
                  q->node);
         break;
     case SNIC_ENOSPC:
-        ds_error(&r->reply, "ERR the nodes have no memory for one more node: restart them first");
+        ds_error(&r->reply, "ERR this node has no memory for one more node: restart each node with "
+                            "the addresses of all in --peers first");
         break;
     case SNIC_EINVAL:
         ds_error(&r->reply, "ERR node %u cannot be changed at itself, or the address is wrong",

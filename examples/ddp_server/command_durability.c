@@ -116,22 +116,19 @@ static void scope_done(struct snic_store_op *op)
 void ds_visit_scope(struct ds_request *r)
 {
     uint64_t number = ds_scope_take(r->shard, r->home->index, r->client, r->scope);
-    int rc;
 
-    if (number == 0) { /* it wrote nothing here */
-        ds_request_end(r);
+    if (number == 0) {
+        if ((r->scope_shards >> r->shard->index & 1) != 0)
+            ds_error(&r->reply, "UNKNOWN outcome unknown: too many clients have scopes, and this "
+                                "one was forgotten; what it wrote may be lost in a restart");
+        ds_request_end(r); /* or it wrote nothing here */
         return;
     }
     r->op.done = scope_done;
     r->op.kind = SNIC_STORE_SYNC;
     r->op.scope = number;
     r->op.copies_min = r->how.copies;
-    rc = snic_store_submit(r->shard->store, &r->op);
-    r->submitted = rc == 0;
-    if (rc == 0)
-        return;
-    ds_put_failure(r, rc);
-    ds_request_end(r);
+    ds_request_submit(r);
 }
 
 void ds_join_ok(struct ds_request *r)

@@ -83,6 +83,7 @@ void ds_cmd_reset(struct ds_call *k)
     c->name[0] = 0;
     memset(&c->how, 0, sizeof(c->how));
     c->scope++;
+    c->scope_shards = 0;
     k->flags |= DS_CALL_LOUD;
     resp_put_text(k->reply, "+RESET\r\n");
 }

@@ -75,10 +75,6 @@ struct ds_how {
     uint8_t confirm;    /**< reads are confirmed by a majority                                 */
     uint8_t pad;
     uint16_t copies; /**< fewest FULL copies of a write; 0: min_full                        */
-    uint16_t pad2;
-    uint64_t session; /**< exactly once: the client's number, 0: none; its operation; see store.h */
-    uint64_t sequence;
-    uint64_t seen;
 };
 
 /** A connection, at its home. */
@@ -100,6 +96,7 @@ struct ds_client {
     uint64_t created_ns;
     uint64_t used_ns;
     uint64_t scope;          /**< number of its scope: each SCOPE SYNC begins another */
+    uint64_t scope_shards;   /**< where it may have written something, bit by shard */
     unsigned char nonce[16]; /**< of ADMIN CHALLENGE */
     int challenged;
     struct snic_link watches;
@@ -167,6 +164,7 @@ struct ds_request {
     struct resp_reply reply;
     struct ds_how how;
     uint64_t scope;
+    uint64_t scope_shards; /* SCOPE SYNC: of the client */
     int silent;
     int admin;
     /* At the shard. */
@@ -269,7 +267,6 @@ struct ds_snapshot {
     uint64_t clients;
     uint64_t auth_failures;
     uint64_t query_limit;
-    uint64_t loop_ns;
 };
 
 struct ds_shard {
@@ -401,6 +398,8 @@ void ds_request_key(struct ds_node *n, struct ds_request *r, const struct resp_a
 /** The shard of a key. */
 struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key,
                               struct snic_ddp_key *hash);
+/** Submit r->op, which is filled in; again, where there is no room. */
+void ds_request_submit(struct ds_request *r);
 /** Run it, on the loop of its shard; when it has ended it travels home. */
 void ds_request_run(struct ds_request *r);
 /** The reply is put: send it home. */

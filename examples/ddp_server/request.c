@@ -173,8 +173,6 @@ void ds_request_retry_all(struct ds_shard *s)
     }
 }
 
-static void request_submit(struct ds_request *r);
-
 void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
@@ -196,7 +194,7 @@ void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
         if (r->ghost)
             ds_request_end(r);
         else
-            request_submit(r);
+            ds_request_submit(r);
     }
     ds_request_retry_all(s);
 }
@@ -229,7 +227,9 @@ static void request_expire(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
     struct ds_request *c = request_copy(r);
-    int writes = r->submitted && (r->command->rules & DS_WRITES) != 0;
+    /* SCOPE SYNC that found no room all the time: its client has begun another scope. */
+    int open = r->submitted || r->command->visit != NULL;
+    int writes = open && (r->command->rules & DS_WRITES) != 0;
 
     if (c == NULL)
         return; /* it is answered when the store answers */
@@ -263,8 +263,7 @@ void ds_request_expire(struct ds_shard *s, uint64_t now_ns)
 
 /* ---- Running ---- */
 
-/* Submit r->op, which is filled in. */
-static void request_submit(struct ds_request *r)
+void ds_request_submit(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
     int rc = snic_store_submit(s->store, &r->op);
@@ -276,7 +275,8 @@ static void request_submit(struct ds_request *r)
         request_fail(r, rc);
         return;
     }
-    request_hold(r);
+    if (r->command->visit == NULL)
+        request_hold(r);
     snic_link_append(&s->retry, &r->retry);
     ds_request_retry_all(s);
 }
@@ -369,7 +369,7 @@ static void request_read(struct ds_request *r)
         r->op.kind = SNIC_STORE_GET;
         r->op.durability = r->how.reads;
         r->op.flags = r->how.confirm ? SNIC_STORE_CONFIRM : 0;
-        request_submit(r);
+        ds_request_submit(r);
     } else {
         request_fail(r, rc);
     }
@@ -380,9 +380,6 @@ static int request_write_how(struct ds_request *r)
 {
     r->op.durability = r->how.durability;
     r->op.copies_min = r->how.copies;
-    r->op.client = r->how.session;
-    r->op.sequence = r->how.sequence;
-    r->op.seen = r->how.seen;
     if (r->how.durability != SNIC_DDP_DURABILITY_SCOPE)
         return 0;
     r->op.scope = ds_scope_get(r->shard, r->home->index, r->client, r->scope);
@@ -405,7 +402,7 @@ static void request_begin(struct ds_request *r)
     if (r->native) {
         if (!r->blind)
             request_hold(r);
-        request_submit(r);
+        ds_request_submit(r);
         return;
     }
     if ((r->command->rules & DS_WRITES) == 0) {
@@ -425,7 +422,7 @@ static void request_begin(struct ds_request *r)
         ds_request_end(r);
         return;
     }
-    request_submit(r);
+    ds_request_submit(r);
 }
 
 void ds_request_run(struct ds_request *r)

@@ -2,8 +2,8 @@
 /*
  * Scopes of clients at a shard. A client's writes with durability `scope` belong to its current
  * scope, which at each shard is a scope of the store, made with the first such write there.
- * Scopes of clients that went away are forgotten when the table is full, the oldest first: what
- * they wrote stays as it is.
+ * When the table is full the scope that was not used for the longest time is forgotten, mostly of a
+ * client that went away: what it wrote stays as it is, and SCOPE SYNC of it is refused.
  */
 #include "node.h"
 

@@ -62,7 +62,7 @@ void ds_put_failure(struct ds_request *r, int error)
         ds_state_put(r->shard, out);
         break;
     case SNIC_ENOQUORUM:
-        state_put_no_quorum(r->shard, out, r->how.copies);
+        state_put_no_quorum(r->shard, out, r->op.copies_min);
         break;
     case SNIC_EUNKNOWN:
         if ((r->op.out & SNIC_STORE_NOT_TRIED) != 0)
@@ -88,9 +88,6 @@ void ds_put_failure(struct ds_request *r, int error)
         ds_error(out, "ERR another key has the same 128-bit hash: '%.*s'",
                  (int)snic_min_u64(r->op.size, 128),
                  r->op.data != NULL ? (const char *)r->op.data : "");
-        break;
-    case SNIC_ENOTSUP:
-        ds_error(out, "ERR this durability is not supported");
         break;
     default:
         ds_error(out, "ERR %s", snic_strerror(error));
@@ -181,7 +178,6 @@ void ds_state_publish(struct ds_shard *s)
     n->errors = s->errors + s->reply.errors;
     n->auth_failures = s->auth_failures;
     n->query_limit = s->framing.query_limit;
-    n->loop_ns = snic_loop_now(s->loop);
     (void)pthread_mutex_unlock(&s->lock);
 }
 

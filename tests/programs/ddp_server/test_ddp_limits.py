@@ -77,12 +77,21 @@ def test_keys_and_scans(binary):
 
 
 def test_scopes_beyond_the_table(binary):
-    with Cluster(binary, nodes=1).found() as k:
+    with Cluster(binary, nodes=1, options=["--request-timeout", "1"]).found() as k:
         conns = [k.conn(0) for _ in range(300)]  # the store has 256: the others are refused
         replies = [c.cmd("DURABILITY", "scope", "SET", "a%d" % i, "v")
                    for i, c in enumerate(conns[:200])]
         assert replies == ["OK"] * 200
         assert conns[0].cmd("SCOPE", "SYNC") == "OK"
+        more = k.conn(0)
+        for i in range(1100):  # each begins another scope: the node keeps the newest 1024
+            more.send("DURABILITY", "scope", "SET", "b%d" % i, "v")
+            more.send("RESET")
+        for i in range(1100):
+            more.reply()
+            more.reply()
+        refused(conns[1].cmd("SCOPE", "SYNC"), "UNKNOWN", "forgotten")
+        assert conns[1].cmd("SCOPE", "SYNC") == "OK"  # another one, without writes
 
 
 def test_clients_that_do_not_read(binary):
