@@ -5,6 +5,7 @@
  *     ADMIN PROVE proof          HMAC-SHA-256 under the key of "ddp_server admin", 0, the challenge
  *     ADMIN DRAIN                as SIGTERM
  *     MEMBERS ADD node address [WITNESS]    MEMBERS REMOVE node    MEMBERS REPLACE node [address]
+ *     MEMBERS OVERRIDE node[,node...] [ANYLOG]     these have ended for ever
  * A proof answers one challenge, so one that was overheard is of no use.
  */
 #include "cluster.h"
@@ -128,6 +129,48 @@ static void members_failed(struct ds_request *r, const struct snic_replica_reque
     }
 }
 
+/* "0,1" as a mask. @return 0: it is no list of nodes */
+static uint16_t members_mask(const struct resp_arg *list)
+{
+    uint32_t mask = 0;
+    uint32_t from = 0;
+
+    for (uint32_t i = 0; i <= list->size; i++) {
+        int64_t node;
+
+        if (i < list->size && list->data[i] != ',')
+            continue;
+        if (resp_number(list->data + from, i - from, &node) != 0 || node < 0 ||
+            node >= DS_NODES_MAX)
+            return 0;
+        mask |= 1u << node;
+        from = i + 1;
+    }
+    return (uint16_t)mask;
+}
+
+static void members_override(struct ds_request *r)
+{
+    int any_log = r->argc == 4 && resp_arg_is(&r->argv[3], "anylog");
+    uint16_t ended = members_mask(&r->argv[2]);
+    int rc;
+
+    if (ended == 0 || r->argc != 3u + (uint32_t)any_log) {
+        ds_error(&r->reply, "ERR MEMBERS OVERRIDE node[,node...] [ANYLOG]");
+        return;
+    }
+    rc = snic_replica_override(snic_store_replica(r->shard->store), ended, any_log);
+    if (rc == SNIC_EINVAL)
+        ds_error(&r->reply, "ERR one of these nodes is not configured, or is this node itself");
+    else if (rc == SNIC_EAGAIN)
+        ds_error(&r->reply, "LOADING shard %u reads its log: repeat it later", r->shard->index);
+    else if (rc != 0)
+        ds_put_failure(r, rc);
+    else
+        ex_log(EX_WARNING, "shard %u: an operator overrides: nodes 0x%x have ended for ever%s",
+               r->shard->index, ended, any_log ? ", any log may be used" : "");
+}
+
 /* A shard that has the change already counts in `number`, so that a request can be repeated. */
 void ds_visit_members(struct ds_request *r)
 {
@@ -135,7 +178,9 @@ void ds_visit_members(struct ds_request *r)
     struct snic_net_addr addr;
     int rc;
 
-    if (members_request(r, &q, &addr) == 0) {
+    if (resp_arg_is(&r->argv[1], "override")) {
+        members_override(r);
+    } else if (members_request(r, &q, &addr) == 0) {
         rc = snic_replica_reconfigure(snic_store_replica(r->shard->store), &q);
         r->number = rc == SNIC_EEXIST || rc == SNIC_ENOENT;
         if (rc != 0 && !r->number)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* `ddp_server ctl`: status, drain, backup, restore. */
+/* `ddp_server ctl`: status, drain, changes of the members, override. */
 #include "ctl.h"
 
 #include "cluster.h"
@@ -16,6 +16,9 @@ static const char summary[] =
     "  add       a new node --node N at --address (--witness: that only votes); then start it\n"
     "  remove    --node N: it votes no more, and its directory is dead\n"
     "  replace   --node N by one with an empty directory, at --address if that is another\n"
+    "  override  --ended N,N: these nodes have ended for ever, and the node of --connect "
+    "continues\n"
+    "            without a majority; only when a majority of the disks is lost\n"
     "  drain     the node of --connect answers what it has taken, and ends\n"
     "  backup    write a copy of all keys to --file, each as it is at its moment\n"
     "  restore   write the keys of --file; with --if-absent only those that do not exist";
@@ -178,6 +181,48 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
            c->verb, node);
 }
 
+static void override_warn(const struct ctl *c)
+{
+    fprintf(stderr,
+            "WARNING: override is for when a majority of the disks is lost for ever.\n"
+            "  The node at %s will count the nodes %s as ended, and continue without them.\n"
+            "  If one of them still runs, or is started again with the files that it has, both\n"
+            "  sides take writes, and what one of them acknowledged is lost. Before this, make\n"
+            "  certain that their processes have ended and that their directories are gone.\n"
+            "  Writes that only they had are lost: those with durability `memory`, `here` or\n"
+            "  `scope` that were not durable at this node.\n",
+            c->connect, c->ended);
+    if (c->any_log)
+        fprintf(stderr, "  --any-log: this node may begin from a log that is not the newest. All "
+                        "writes\n  that were acknowledged after it was left out may be lost.\n");
+}
+
+static void ctl_override(struct ctl_link *l, const struct ctl *c)
+{
+    const char *words[] = {"MEMBERS", "OVERRIDE", c->ended, "ANYLOG"};
+    struct ctl_reply r;
+
+    ctl_link_command(l, &r, words, c->any_log ? 4 : 3);
+    if (r.type == '-')
+        ex_die("%s: %s", l->address, r.text);
+    ctl_reply_free(&r);
+    printf("%s continues without the nodes %s when it can: `ddp_server ctl status`; then `replace` "
+           "them, one after the other, with empty directories\n",
+           l->address, c->ended);
+}
+
+/* What has to be right before anything is sent. */
+static void override_check(const struct ctl *c)
+{
+    if (c->ended == NULL)
+        ex_usage("--ended is missing: the nodes that have ended for ever");
+    if (!c->connect_one)
+        ex_usage("--connect is missing: override needs the address of the one node that continues");
+    override_warn(c);
+    if (!c->yes)
+        ex_die("nothing was done: repeat it with --yes if all of this is certain");
+}
+
 /* The first node of --connect that can be reached. */
 static void ctl_open(struct ctl_link *l, const struct ctl *c)
 {
@@ -204,12 +249,17 @@ static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char 
         {"address", EX_TEXT, &c->address, "ADDRESS:PORT",
          "of that node for the others; shard S uses the port plus S", 0, 0, NULL},
         {"witness", EX_FLAG, &c->witness, NULL, "add: it votes and holds no data", 0, 0, NULL},
+        {"ended", EX_TEXT, &c->ended, "N,...", "override: these nodes have ended for ever", 0, 0,
+         NULL},
+        {"any-log", EX_FLAG, &c->any_log, NULL,
+         "override: also begin from a log that others' may be newer than", 0, 0, NULL},
+        {"yes", EX_FLAG, &c->yes, NULL, "override: the warning is understood", 0, 0, NULL},
         {"file", EX_TEXT, &c->file, "PATH", "of backup and restore", 0, 0, NULL},
         {"if-absent", EX_FLAG, &c->if_absent, NULL, "restore: keys that exist stay as they are", 0,
          0, NULL},
     };
 
-    ex_synopsis = "ctl status|add|remove|replace|drain|backup|restore [OPTION]...";
+    ex_synopsis = "ctl status|add|remove|replace|override|drain|backup|restore [OPTION]...";
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
     if (c->config != NULL)
         ds_cluster_read(config, c->config);
@@ -217,6 +267,7 @@ static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char 
         c->key_file = config->key_file;
     if (c->key_file == NULL)
         ex_usage("--cluster-key is missing: ctl has to prove the cluster's key");
+    c->connect_one = c->connect != NULL && strchr(c->connect, ',') == NULL;
     if (c->connect == NULL)
         c->connect = config->clients_text != NULL ? config->clients_text : "127.0.0.1:6379";
     ds_cluster_key_read(c->key_file, c->key);
@@ -229,8 +280,10 @@ int ds_ctl(int argc, char **argv)
         const char *name;
         void (*run)(struct ctl_link *l, const struct ctl *c);
         int file;
-    } verbs[] = {{"add", ctl_members, 0}, {"remove", ctl_members, 0}, {"replace", ctl_members, 0},
-                 {"drain", ctl_drain, 0}, {"backup", ctl_backup, 1},  {"restore", ctl_restore, 1}};
+    } verbs[] = {{"add", ctl_members, 0},     {"remove", ctl_members, 0},
+                 {"replace", ctl_members, 0}, {"override", ctl_override, 0},
+                 {"drain", ctl_drain, 0},     {"backup", ctl_backup, 1},
+                 {"restore", ctl_restore, 1}};
     static struct ds_config config;
     struct ctl c = {.verb = argc > 1 ? argv[1] : "", .node = UINT64_MAX};
     struct ctl_link l;
@@ -243,9 +296,12 @@ int ds_ctl(int argc, char **argv)
     while (i < SNIC_COUNTOF(verbs) && strcmp(c.verb, verbs[i].name) != 0)
         i++;
     if (i == SNIC_COUNTOF(verbs))
-        ex_usage("'%s' is none of status, add, remove, replace, drain, backup, restore", c.verb);
+        ex_usage("'%s' is none of status, add, remove, replace, override, drain, backup, restore",
+                 c.verb);
     if (verbs[i].file && c.file == NULL)
         ex_usage("--file is missing");
+    if (verbs[i].run == ctl_override)
+        override_check(&c);
     ctl_open(&l, &c);
     verbs[i].run(&l, &c);
     ctl_link_close(&l);

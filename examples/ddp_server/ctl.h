@@ -21,7 +21,11 @@ struct ctl {
     const char *key_file;
     const char *file;
     const char *address;
+    const char *ended;
     uint64_t node;
+    int any_log;
+    int yes;
+    int connect_one; /**< --connect names one node */
     int witness;
     int if_absent;
     unsigned char key[32];

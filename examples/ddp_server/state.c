@@ -130,8 +130,7 @@ void ds_state_progress(struct ds_shard *s, uint64_t now_ns)
     if (s->phase != phase) {
         if (s->phase == DS_PHASE_READS && i->state == SNIC_REPLICA_RUNNING)
             ex_log(EX_INFO, "shard %u: has read its log: %u records", s->index, i->ddp.records);
-        if (s->phase == DS_PHASE_LEARNS &&
-            (i->member.view.full >> s->node->config->node & 1) != 0)
+        if (s->phase == DS_PHASE_LEARNS && (i->member.view.full >> s->node->config->node & 1) != 0)
             ex_log(EX_INFO,
                    "shard %u: has learned: %" PRIu64 " keys of its own confirmed, %" PRIu64
                    " pulled (%" PRIu64 " bytes)",

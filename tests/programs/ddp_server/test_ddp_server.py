@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 from ddpserver import Cluster, Closed, Error, free_ports, refused
 
@@ -384,6 +385,85 @@ def settled(k, i, **want):
                 return False
         return True
     k.until(i, "CLUSTER", "STATE", want=right)
+
+
+def test_two_of_three_disks_are_lost(binary):
+    """The third one continues after an override, whether it ran on or was started again."""
+    for again in (False, True):
+        with Cluster(binary, shards=2) as k:
+            k.config = os.path.join(k.directory, "c.conf")
+            run(binary, "found", "--file", k.config, "--shards", "2", "--peers",
+                ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
+                ",".join("127.0.0.1:%d" % p for p in k.ports))
+            k.found()
+            c = k.conn(0)
+            for i in range(400):
+                c.send("SET", "k%d" % i, "v%d" % i)
+            for i in range(400):
+                assert c.reply() == "OK"
+            c.close()
+            for i in (0, 1, 2) if again else (0, 1):
+                k.kill(i)
+            for i in (0, 1):
+                shutil.rmtree(os.path.join(k.directory, str(i)))
+            if again:
+                k.start(2)
+            k.until(2, "GET", "k1", want=lambda r: "CLUSTERDOWN" in str(r))
+            k.until(2, "CLUSTER", "STATE", want=lambda r: all(
+                fields(fields(s)["progress"])["reading"] == 0 for s in r[5]))
+            ctl = (binary, "ctl", "override", "--config", k.config)
+            third = "127.0.0.1:%d" % k.ports[2]
+            assert "--connect" in run(*ctl, "--ended", "0,1", code=2)
+            text = run(*ctl, "--ended", "0,1", "--connect", third, code=1)
+            assert "WARNING" in text and "nothing was done" in text and "--yes" in text, text
+            refused(k.conn(2).cmd("GET", "k1"), "CLUSTERDOWN")
+            assert "this node itself" in run(*ctl, "--ended", "0,2", "--yes", "--connect", third,
+                                             code=1)
+            text = run(*ctl, "--ended", "0,1", "--yes", "--connect", third)
+            assert "WARNING" in text and "replace" in text, text
+            k.wait(2)
+            with k.conn(2) as d:
+                assert d.cmd("DBSIZE") == 400
+                assert d.cmd("MGET", *["k%d" % i for i in range(400)]) == [
+                    b"v%d" % i for i in range(400)]
+            # at first the node may count the others still: then its write is unknown
+            k.until(2, "SET", "k0", "x", want=lambda r: "NOREPLICAS" in str(r))
+            for i in (0, 1):
+                run(binary, "ctl", "replace", "--config", k.config, "--connect", third, "--node",
+                    str(i))
+                k.start(i)
+                k.wait(i)
+                settled(k, 2, full=[0, 2] if i == 0 else [0, 1, 2])
+            with k.conn(1) as d:
+                assert d.cmd("SET", "k0", "x") == "OK" and d.cmd("DBSIZE") == 400
+                assert d.cmd("MGET", *["k%d" % i for i in range(1, 400)]) == [
+                    b"v%d" % i for i in range(1, 400)]
+
+
+def test_override_with_an_old_log(binary):
+    with Cluster(binary) as k:
+        k.config = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", k.config, "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers))
+        k.found()
+        with k.conn(0) as c:
+            assert c.cmd("SET", "old", "1") == "OK"
+            k.kill(2)
+            k.until(0, "SET", "new", "1", want=lambda r: r == "OK")  # without node 2
+        for i in (0, 1):
+            k.kill(i)
+            shutil.rmtree(os.path.join(k.directory, str(i)))
+        k.start(2)
+        k.until(2, "GET", "old", want=lambda r: "CLUSTERDOWN" in str(r))
+        ctl = (binary, "ctl", "override", "--config", k.config, "--yes", "--ended", "0,1",
+               "--connect", "127.0.0.1:%d" % k.ports[2])
+        run(*ctl)
+        time.sleep(1)  # it must not begin
+        refused(k.conn(2).cmd("GET", "old"), "CLUSTERDOWN")
+        assert "may be lost" in run(*ctl, "--any-log")
+        k.wait(2)
+        with k.conn(2) as d:
+            assert d.cmd("GET", "old") == b"1" and d.cmd("GET", "new") is None
 
 
 def test_add_and_remove(binary):
