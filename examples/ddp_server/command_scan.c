@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Scans: SCAN, SCANKEYS, KEYS, RANDOMKEY, DBSIZE. Each key is seen as it is at its moment; there is
- * no snapshot. A scan that is long continues in a later iteration of the loop.
+ * no snapshot. A scan that is long continues in a later iteration of the loop, and so do those for
+ * which others left no time in this one: a loop that is late loses its lease.
  *
  * SCAN's cursor is a number, as Redis' clients want it: 0, or which of a shard's saved places
  * (below), or the beginning of a later shard. SCANKEYS' cursor has the last key in it, so that any
@@ -18,6 +19,7 @@
 #define SCAN_COUNT_MAX 1000
 #define SCAN_BYTES (1u << 20) /* of a page, or more by one value */
 #define SCAN_STEP 512u        /* keys in one iteration of the loop */
+#define SCAN_WORK (1u << 21)  /* bytes of patterns, keys and values in one iteration, of all */
 
 /* ---- SCAN: places ---- */
 
@@ -94,6 +96,56 @@ int ds_route_scan(struct ds_call *k)
     return -1;
 }
 
+/* ---- Work of an iteration ---- */
+
+/* Is there time for more in this iteration? */
+static int scan_time(struct ds_shard *s)
+{
+    uint64_t now = snic_loop_now(s->loop);
+
+    if (s->scan_ns != now)
+        s->scan_work = 0;
+    s->scan_ns = now;
+    return s->scan_work < SCAN_WORK;
+}
+
+/* A key was compared with a pattern: at worst each byte of the one with each of the other. */
+static void scan_spend(struct ds_shard *s, const struct resp_arg *pattern, uint32_t key_size)
+{
+    s->scan_work += 64 + key_size + (pattern != NULL ? (uint64_t)pattern->size * key_size : 0);
+}
+
+struct ds_scan {
+    struct snic_timer timer;
+    struct ds_request *request;
+    struct snic_store_cursor cursor;
+    void (*key)(struct ds_request *r, const struct snic_store_entry *e);
+};
+
+static void scan_again(struct snic_timer *t, uint64_t now_ns)
+{
+    struct ds_scan *a = SNIC_CONTAINER(t, struct ds_scan, timer);
+    struct ds_request *r = a->request;
+
+    (void)now_ns;
+    free(a);
+    r->command->visit(r);
+}
+
+/* Is there no time for a page now? Then it is visited again. */
+static int scan_later(struct ds_request *r)
+{
+    struct ds_shard *s = r->shard;
+    struct ds_scan *a = scan_time(s) ? NULL : calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return 0;
+    a->request = r;
+    snic_timer_init(&a->timer, scan_again);
+    snic_loop_arm(s->loop, &a->timer, s->scan_ns);
+    return 1;
+}
+
 /* ---- Pages ---- */
 
 struct scan_page {
@@ -114,6 +166,10 @@ static int scan_options(struct ds_request *r, struct scan_page *p)
         const struct resp_arg *v = i + 1 < r->argc ? a + 1 : NULL;
 
         if (v != NULL && resp_arg_is(a, "match")) {
+            if (v->size > DS_KEY_MAX) {
+                ds_error(&r->reply, "ERR pattern is longer than %u bytes", DS_KEY_MAX);
+                return -1;
+            }
             p->match = v;
         } else if (v != NULL && resp_arg_is(a, "count")) {
             if (resp_number(v->data, v->size, &p->count) != 0) {
@@ -165,10 +221,15 @@ static int scan_fill(struct ds_request *r, struct snic_store_cursor *c, struct s
     for (int64_t i = 0; i < p->count && r->reply.size - from < SCAN_BYTES && rc == 0; i++) {
         struct snic_store_entry e;
 
+        if (i > 0 && !scan_time(r->shard))
+            break; /* a short page */
         rc = snic_store_next(r->shard->store, c, &e);
-        if (rc == 0)
-            scan_put(r, p, &e);
+        if (rc != 0)
+            break;
+        scan_put(r, p, &e);
+        scan_spend(r->shard, p->match, e.key_size);
     }
+    r->shard->scan_work += r->reply.size - from;
     return rc == SNIC_EAGAIN ? 0 : rc;
 }
 
@@ -184,6 +245,8 @@ void ds_visit_scan(struct ds_request *r)
     int n;
     int rc;
 
+    if (scan_later(r))
+        return;
     (void)scan_cursor(&r->argv[1], &number);
     if (scan_options(r, &p) != 0) {
         ds_request_end(r);
@@ -281,6 +344,8 @@ void ds_visit_scankeys(struct ds_request *r)
     int n;
     int rc;
 
+    if (scan_later(r))
+        return;
     memset(&c, 0, sizeof(c));
     (void)scankeys_cursor(&r->argv[1], s->node->count, &key);
     c.begun = key.size > 0;
@@ -314,14 +379,6 @@ void ds_visit_scankeys(struct ds_request *r)
 
 /* ---- All keys of a shard ---- */
 
-struct ds_scan {
-    struct snic_timer timer;
-    struct ds_request *request;
-    struct snic_store_cursor cursor;
-    uint64_t keys;
-    void (*key)(struct ds_request *r, const struct snic_store_entry *e);
-};
-
 /* Continue; the timer of a later iteration. */
 static void scan_all_step(struct snic_timer *t, uint64_t now_ns)
 {
@@ -329,13 +386,13 @@ static void scan_all_step(struct snic_timer *t, uint64_t now_ns)
     struct ds_request *r = a->request;
     int rc = 0;
 
-    for (uint32_t i = 0; i < SCAN_STEP && rc == 0; i++) {
+    for (uint32_t i = 0; i < SCAN_STEP && rc == 0 && scan_time(r->shard); i++) {
         struct snic_store_entry e;
 
         rc = snic_store_next(r->shard->store, &a->cursor, &e);
         if (rc == 0) {
-            a->keys++;
             a->key(r, &e);
+            scan_spend(r->shard, r->argc > 1 ? &r->argv[1] : NULL, e.key_size);
         }
     }
     if (rc == 0 || rc == SNIC_EAGAIN) {
@@ -378,6 +435,11 @@ static void scan_keys_key(struct ds_request *r, const struct snic_store_entry *e
 
 void ds_visit_keys(struct ds_request *r)
 {
+    if (r->argv[1].size > DS_KEY_MAX) {
+        ds_error(&r->reply, "ERR pattern is longer than %u bytes", DS_KEY_MAX);
+        ds_request_end(r);
+        return;
+    }
     scan_all(r, scan_keys_key);
 }
 

@@ -197,8 +197,9 @@ struct ds_request {
     struct ds_request **parts;
     uint32_t parts_count;
     uint32_t parts_left;
-    int64_t number; /* what a part adds to the sum */
-    int error;      /* the part's reply is an error */
+    _Atomic uint64_t values; /* bytes of what its parts have read, on any loop */
+    int64_t number;          /* what a part adds to the sum */
+    int error;               /* the part's reply is an error */
 };
 
 enum ds_kind {
@@ -302,6 +303,8 @@ struct ds_shard {
     int retry_armed;
     struct ds_scopes *scopes;
     struct ds_cursors *cursors;
+    uint64_t scan_ns; /* iteration that scan_work is of; command_scan.c */
+    uint64_t scan_work;
     struct snic_link watch_waits; /* watch.c */
     struct snic_timer watch_timer;
     int watch_armed;

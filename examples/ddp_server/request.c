@@ -14,10 +14,12 @@
  */
 #include "node.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUEST_RETRY_NS 1000000u /* between two tries of what found no room */
+#define REQUEST_RETRY_NS 1000000u               /* between two tries of what found no room */
+#define REQUEST_VALUES_MAX ((uint64_t)32 << 20) /* of all keys of a command */
 
 /* ---- Making ---- */
 
@@ -320,6 +322,20 @@ static int request_modify(void *ctx, struct snic_store_change *c)
     return SNIC_STORE_CHANGE_PUT;
 }
 
+/* Are the values of all the command's keys too much for one reply? Then the error is put. */
+static int request_too_much(struct ds_request *r, uint32_t size)
+{
+    if (r->parent == NULL || r->ghost || (r->command->rules & DS_SUM) != 0)
+        return 0;
+    if (atomic_fetch_add(&r->parent->values, size) + size <= REQUEST_VALUES_MAX)
+        return 0;
+    ds_error(&r->reply,
+             "ERR the values of the command's keys are more than %u MiB: use several "
+             "commands",
+             (uint32_t)(REQUEST_VALUES_MAX >> 20));
+    return 1;
+}
+
 /* The command gets the value, which it only reads. */
 static void request_step(struct ds_request *r, const void *data, uint32_t size, uint64_t version,
                          uint64_t ttl_ns)
@@ -328,7 +344,8 @@ static void request_step(struct ds_request *r, const void *data, uint32_t size, 
         .present = data != NULL, .data = data, .size = size, .version = version, .ttl_ns = ttl_ns};
 
     r->reply.size = 0;
-    (void)r->command->step(r, &v);
+    if (!request_too_much(r, size))
+        (void)r->command->step(r, &v);
     ds_request_end(r);
 }
 

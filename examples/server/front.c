@@ -125,6 +125,7 @@ static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic
     c->id = (++f->generation << 16) | (uint64_t)(c - f->conns);
     c->active_ns = snic_loop_now(f->loop);
     snic_link_init(&c->dirty);
+    snic_link_init(&c->later);
     if (snic_net_addr_format(peer, c->peer, sizeof(c->peer)) < 0)
         c->peer[0] = 0;
     f->stats.conns++;
@@ -194,7 +195,9 @@ int ex_front_open(struct ex_front **out, const struct ex_front_opts *o, struct s
     front_out_init();
     f->conns = calloc(conns, sizeof(*f->conns));
     snic_link_init(&f->dirty);
+    snic_link_init(&f->later);
     f->flush.fn = front_flush;
+    snic_timer_init(&f->turn_timer, front_turn);
     snic_timer_init(&f->watch, front_watch);
     if (f->conns == NULL || (r = front_listen(f, bound)) != 0) {
         free(f->conns);
@@ -270,6 +273,7 @@ void ex_front_drain(struct ex_front *f, void (*done)(void *ctx), void *ctx)
 void ex_front_close(struct ex_front *f)
 {
     snic_loop_cancel(f->loop, &f->watch);
+    snic_loop_cancel(f->loop, &f->turn_timer);
     if (!f->draining)
         snic_net_unlisten(f->listener);
     free(f->conns);

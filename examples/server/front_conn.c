@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRONT_TEXT 512u                   /* of protocol_error() */
-#define FRONT_IN_KEPT ((size_t)256 << 10) /* memory that an empty input keeps */
+#define FRONT_TEXT 512u                      /* of protocol_error() */
+#define FRONT_TURN_BYTES ((uint64_t)4 << 20) /* of replies in one iteration (F6) */
+#define FRONT_IN_KEPT ((size_t)256 << 10)    /* memory that an empty input keeps */
 
 struct front_conn *front_find(struct ex_front *f, uint64_t id)
 {
@@ -13,6 +14,17 @@ struct front_conn *front_find(struct ex_front *f, uint64_t id)
     struct front_conn *c = i < f->opts.server->conns_max ? &f->conns[i] : NULL;
 
     return c != NULL && c->net != NULL && c->id == id ? c : NULL; /* F5 */
+}
+
+/* Bytes of replies in this iteration (F6). */
+static uint64_t *front_turn_bytes(struct ex_front *f)
+{
+    uint64_t now = snic_loop_now(f->loop);
+
+    if (f->turn_ns != now)
+        f->turn_bytes = 0;
+    f->turn_ns = now;
+    return &f->turn_bytes;
 }
 
 /* ---- Output ---- */
@@ -80,6 +92,8 @@ static void front_reply(struct front_conn *c, uint64_t seq, const struct snic_io
 
     if (c->closing)
         return;
+    for (uint32_t i = 0; i < count; i++)
+        *front_turn_bytes(c->front) += iov[i].size;
     if (c->slots == NULL || seq == c->next_out) {
         for (uint32_t i = 0; i < count && r == 0; i++)
             r = front_out_append(&c->out, iov[i].base, iov[i].size);
@@ -130,6 +144,12 @@ static int front_full(const struct front_conn *c)
 
     return c->next_out < c->waits || (o->limits.hard != 0 && front_unsent(c) >= o->limits.hard) ||
            c->next_seq - c->next_out >= o->pending_max;
+}
+
+/* Not read from in this iteration (F6), or for a reason of its own. */
+static int front_stopped(const struct front_conn *c)
+{
+    return *front_turn_bytes(c->front) >= FRONT_TURN_BYTES || front_full(c);
 }
 
 static int front_in_append(struct front_in *b, const void *data, size_t size)
@@ -219,7 +239,7 @@ static size_t front_consume(struct front_conn *c, const unsigned char *data, siz
     size_t at = 0;
     size_t n;
 
-    while (at < size && !front_full(c) && !c->closing && !c->eof &&
+    while (at < size && !front_stopped(c) && !c->closing && !c->eof &&
            front_step(c, data + at, size - at, &n))
         at += n;
     return c->eof ? size : at;
@@ -245,7 +265,7 @@ static void front_drop_input(struct front_conn *c)
 /* Work off the lent buffers (F3) as far as the bounds allow. @return 0; -1 out of memory */
 static int front_consume_lent(struct front_conn *c)
 {
-    while (!snic_queue_empty(&c->lent) && !front_full(c)) {
+    while (!snic_queue_empty(&c->lent) && !front_stopped(c)) {
         struct snic_net_buf *b = SNIC_CONTAINER(c->lent.first, struct snic_net_buf, node);
 
         if (c->in.size == 0) {
@@ -253,7 +273,7 @@ static int front_consume_lent(struct front_conn *c)
 
             b->data += n;
             b->size -= (uint32_t)n;
-            if (b->size > 0 && front_full(c))
+            if (b->size > 0 && front_stopped(c))
                 break;
         }
         if (front_in_append(&c->in, b->data, b->size) != 0)
@@ -279,7 +299,11 @@ static void front_parse(struct front_conn *c)
         snic_net_abort(c->net);
         return;
     }
-    full = front_full(c);
+    full = front_stopped(c);
+    if (full && !front_full(c) && snic_link_alone(&c->later)) {
+        snic_link_append(&c->front->later, &c->later);
+        snic_loop_arm(c->front->loop, &c->front->turn_timer, snic_loop_now(c->front->loop));
+    }
     if (c->half_closed && snic_queue_empty(&c->lent) && !full)
         c->eof = 1; /* the rest of a message will not arrive */
     if (c->paused != full) {
@@ -287,6 +311,21 @@ static void front_parse(struct front_conn *c)
         c->front->stats.pauses += (uint64_t)full;
         snic_net_pause(c->net, full);
     }
+}
+
+void front_turn(struct snic_timer *t, uint64_t now_ns)
+{
+    struct ex_front *f = SNIC_CONTAINER(t, struct ex_front, turn_timer);
+
+    while (!snic_link_alone(&f->later) && *front_turn_bytes(f) < FRONT_TURN_BYTES) {
+        struct front_conn *c = SNIC_CONTAINER(f->later.next, struct front_conn, later);
+
+        snic_link_remove(&c->later);
+        front_parse(c);
+        front_mark(c); /* it may be at its end */
+    }
+    if (!snic_link_alone(&f->later))
+        snic_loop_arm(f->loop, t, now_ns);
 }
 
 /* ---- Events ---- */
@@ -380,5 +419,6 @@ void front_free(struct front_conn *c)
     free(c->in.data);
     front_out_free(&c->out);
     snic_link_remove(&c->dirty);
+    snic_link_remove(&c->later);
     c->net = NULL;
 }

@@ -10,6 +10,8 @@
  *   F4 while a message waits in the engine no other is taken from its client: what waits there, and
  *      the replies of what is being read from the device, would be outside of every limit.
  *   F5 a client's id is its slot and a generation: a reply to one that is gone is dropped.
+ *   F6 the replies of one iteration of the loop are bounded, of all clients together: what is
+ * behind continues in the next one, so that timers and other connections are served in between.
  */
 #ifndef EX_SERVER_FRONT_PRIV_H
 #define EX_SERVER_FRONT_PRIV_H
@@ -53,6 +55,7 @@ struct front_conn {
     int half_closed; /* the peer sends no more */
     int closing;
     struct snic_link dirty; /* has output to send at the end of the iteration */
+    struct snic_link later; /* has input for the next one (F6) */
     size_t slot_bytes;      /* of answers before their turn */
     uint64_t active_ns;     /* last received or sent */
     uint64_t soft_since_ns; /* above the soft limit since then, taking nothing; 0: it is not */
@@ -82,6 +85,10 @@ struct ex_front {
     struct snic_link dirty;
     struct snic_loop_msg flush;
     int flush_queued;
+    struct snic_link later; /* F6 */
+    struct snic_timer turn_timer;
+    uint64_t turn_ns;
+    uint64_t turn_bytes; /* of replies in the iteration of turn_ns */
     int draining;
     void (*done)(void *ctx);
     void *done_ctx;
@@ -111,6 +118,8 @@ struct front_conn *front_find(struct ex_front *f, uint64_t id);
 void front_recv(void *ctx, struct snic_net_conn *net, struct snic_net_buf *buf);
 void front_half_closed(void *ctx, struct snic_net_conn *net);
 void front_flush(struct snic_loop_msg *m);
+/** The next iteration: continue with those that were stopped (F6). */
+void front_turn(struct snic_timer *t, uint64_t now_ns);
 /** Send, or close, at the end of the iteration. */
 void front_mark(struct front_conn *c);
 /** Free what a connection holds that is gone. */

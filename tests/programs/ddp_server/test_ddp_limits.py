@@ -6,6 +6,7 @@
 """
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +75,52 @@ def test_keys_and_scans(binary):
         c.send("WATCHKEY", "more")
         errors = [r for r in (c.reply() for _ in range(129)) if isinstance(r, Error)]
         assert len(errors) == 1 and "at most 64" in str(errors[0])
+
+
+def test_scans_of_costly_patterns(binary):
+    """A loop that compares for long is late, and its node loses its lease."""
+    with Cluster(binary, nodes=1).found() as k:
+        c = k.conn(0)
+        for i in range(1000):
+            c.send("SET", "a" * 1000 + "%d" % i, "v")
+        assert all(c.reply() == "OK" for _ in range(1000))
+        costly = "*" + "a" * 500 + "b"
+        cursor, keys = c.cmd("SCAN", "0", "MATCH", costly, "COUNT", "1000")
+        assert cursor != b"0" and not keys  # a short page
+        for _ in range(20):
+            c.send("SCAN", "0", "MATCH", costly, "COUNT", "1000")
+            c.send("SCANKEYS", "", "PREFIX", "a" * 1000, "COUNT", "10")
+        replies = [c.reply() for _ in range(40)]
+        assert all(r[0] != b"0" and not r[1] for r in replies[::2])
+        assert all(len(r[1]) > 0 for r in replies[1::2])
+        assert not c.cmd("KEYS", costly) and len(c.cmd("KEYS", "a*9")) == 100
+        assert len(c.cmd("KEYS", "*" * 1024)) == 1000
+        refused(c.cmd("KEYS", "*" * 1025), "1024")
+        refused(c.cmd("SCAN", "0", "MATCH", "*" * 10000), "1024")
+
+
+def test_large_replies(binary):
+    with Cluster(binary, nodes=1, options=["--value-max", "1M", "--maxmemory-clients", "0"]
+                 ).found() as k:
+        c = k.conn(0)
+        assert c.cmd("SET", "v", "x" * (1 << 20)) == "OK"
+        assert len(c.cmd("MGET", *["v"] * 32)) == 32
+        refused(c.cmd("MGET", *["v"] * 33), "32 MiB", "several commands")
+        refused(c.cmd("MGET", *["v"] * 1000), "32 MiB", "several commands")
+        assert c.cmd("EXISTS", *["v"] * 1000) == 1000
+        # What one iteration of the loop answers is bounded: here another client is served while
+        # the first one's pipeline is worked off.
+        many, light = k.conn(0), k.conn(0)
+        many.cmd("CLIENT", "SETNAME", "many")
+        os.kill(k.processes[0].pid, signal.SIGSTOP)
+        for _ in range(200):
+            many.send("GET", "v")
+        light.send("CLIENT", "LIST")
+        os.kill(k.processes[0].pid, signal.SIGCONT)
+        line = [x for x in light.reply().split(b"\n") if b"name=many" in x][0]
+        unsent = int(line.split(b" omem=")[1].split()[0])
+        assert unsent < 64 << 20, unsent
+        assert all(len(many.reply()) == 1 << 20 for _ in range(200))
 
 
 def test_scopes_beyond_the_table(binary):
