@@ -160,7 +160,7 @@ struct snic_replica_opts {
     uint32_t flags; /**< SNIC_REPLICA_FOUND                                               */
     struct snic_loop *loop;
     struct snic_net *net; /**< with streams and datagrams, on that loop; its conns_max has room for
-                               two connections to each other node, and two                      */
+                               two connections to each other node, and ten                      */
     struct snic_io *log;  /**< a file or device of its own, on that loop                        */
     const struct snic_net_addr *addrs; /**< by node number, of all configured ones; copied       */
     uint64_t cluster; /**< a number drawn at random when the cluster is founded; in its file, too */

@@ -19,6 +19,7 @@
  *
  * L6  A peer's `conn` is UP, and its the only one. A connection that is not UP has no part in the
  *     queues.
+ * L7  Accepted connections leave a place for each other node, for those that begin here.
  */
 #include "replica_priv.h"
 
@@ -345,6 +346,11 @@ static const struct snic_net_stream_events replica_conn_events = {
     .closed = replica_conn_closed,
 };
 
+static int replica_conn_greets(const struct replica_conn *k)
+{
+    return !k->initiator && (k->state == REPLICA_CONN_HELLO || k->state == REPLICA_CONN_PROOF);
+}
+
 static struct replica_conn *replica_conn_new(struct snic_replica *r)
 {
     for (uint32_t i = 0; i < r->conn_count; i++) {
@@ -364,6 +370,27 @@ static struct replica_conn *replica_conn_new(struct snic_replica *r)
     return NULL;
 }
 
+/*
+ * Connections that have not proved who they are make room for later ones, any of them: all come and
+ * go, so a node's, which is done within a round trip, is likely to live that long (L7).
+ */
+static void replica_conn_make_room(struct snic_replica *r, const struct replica_conn *newest)
+{
+    uint32_t greeting = 0;
+    if (r->conns_live + SNIC_REPLICA__CONNS_MORE / 2 <= replica_link_places(r))
+        return;
+    for (uint32_t i = 0; i < r->conn_count; i++)
+        greeting += replica_conn_greets(&r->conns[i]) && &r->conns[i] != newest;
+    uint32_t pick = greeting > 0 ? snic_get_le32(newest->nonce) % greeting : 0;
+    for (uint32_t i = 0; i < r->conn_count && greeting > 0; i++) {
+        struct replica_conn *k = &r->conns[i];
+        if (!replica_conn_greets(k) || k == newest || pick-- > 0)
+            continue;
+        replica_conn_abort(k);
+        return;
+    }
+}
+
 /* Without ciphers no other host than the nodes' may take a connection's place. */
 static int replica_conn_welcome(const struct snic_replica *r, const struct snic_net_addr *from)
 {
@@ -378,7 +405,8 @@ static void replica_conn_accept(void *ctx, struct snic_net_conn *c,
 {
     struct snic_replica *r = ctx;
     struct replica_conn *k = NULL;
-    if (r->state == SNIC_REPLICA_RUNNING && replica_conn_welcome(r, from))
+    if (r->state == SNIC_REPLICA_RUNNING && replica_conn_welcome(r, from) &&
+        r->conns_live < replica_link_places(r)) /* L7 */
         k = replica_conn_new(r);
     if (k == NULL) {
         snic_net_abort(c);
@@ -391,6 +419,7 @@ static void replica_conn_accept(void *ctx, struct snic_net_conn *c,
     snic_net_bind(c, &replica_conn_events, k);
     (void)snic_net_patience(c, REPLICA_PATIENCE_MS);
     replica_link_wake(r, k->since_ns + REPLICA_GREET_NS);
+    replica_conn_make_room(r, k);
 }
 
 static void replica_conn_start(struct snic_replica *r, uint32_t to)

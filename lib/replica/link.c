@@ -706,6 +706,12 @@ void replica_link_layout(struct snic_arena *a, struct snic_replica *r)
     }
 }
 
+/* Connections that are accepted, at most (L7). */
+uint32_t replica_link_places(const struct snic_replica *r)
+{
+    return r->conn_count - (r->conn_count - SNIC_REPLICA__CONNS_MORE) / 2;
+}
+
 static int replica_peer_check(const struct snic_replica *r, const struct replica_peer *p)
 {
     uint32_t count = 0, blocked = 0;
@@ -727,7 +733,7 @@ static int replica_peer_check(const struct snic_replica *r, const struct replica
 
 int replica_link_check(const struct snic_replica *r)
 {
-    uint32_t open = 0, unused = 0, live = 0;
+    uint32_t open = 0, unused = 0, live = 0, accepted = 0;
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
         open += r->peers[n].open != SNIC_REPLICA__NIL;
         if ((r->others >> n & 1) != 0 && replica_peer_check(r, &r->peers[n]) != 0)
@@ -735,8 +741,12 @@ int replica_link_check(const struct snic_replica *r)
     }
     for (uint32_t i = r->send_free; i != SNIC_REPLICA__NIL; i = r->sends[i].next)
         unused++;
-    for (uint32_t i = 0; i < r->conn_count; i++)
+    for (uint32_t i = 0; i < r->conn_count; i++) {
         live += r->conns[i].state != REPLICA_CONN_NONE;
+        accepted += r->conns[i].state != REPLICA_CONN_NONE && !r->conns[i].initiator;
+    }
+    if (accepted > replica_link_places(r)) /* L7 */
+        return SNIC_ECORRUPT;
     return unused + r->sends_used == r->send_count && open == 0 && live == r->conns_live /* L1 */
                ? 0
                : SNIC_ECORRUPT;

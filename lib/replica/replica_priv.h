@@ -223,10 +223,10 @@ struct replica_send {
 
 /* ---- Connections: conn.c, link.c, link_in.c ---- */
 
-#define SNIC_REPLICA__SENDS 8      /* datagrams of each other node */
-#define SNIC_REPLICA__BUFFER 32768 /* bytes of one of a connection's two buffers to send */
-#define SNIC_REPLICA__REPLAY 64    /* datagrams that may come behind a later one, sealed */
-#define SNIC_REPLICA__CONNS_MORE 2 /* beside two for each other node */
+#define SNIC_REPLICA__SENDS 8       /* datagrams of each other node */
+#define SNIC_REPLICA__BUFFER 32768  /* bytes of one of a connection's two buffers to send */
+#define SNIC_REPLICA__REPLAY 64     /* datagrams that may come behind a later one, sealed */
+#define SNIC_REPLICA__CONNS_MORE 10 /* beside two for each other node */
 
 /* Of one direction. The nonce is `count`; every 2^24th takes a new key, made of the old one. */
 struct replica_key {
@@ -566,6 +566,7 @@ void replica_link_wake(struct snic_replica *r, uint64_t at);
 void replica_link_heard(struct snic_replica *r, struct replica_peer *p);
 void replica_link_probe(struct snic_replica *r, struct replica_peer *p);
 void replica_link_blame(struct snic_replica *r, struct replica_peer *p, int why);
+uint32_t replica_link_places(const struct snic_replica *r);
 int replica_link_check(const struct snic_replica *r);
 uint32_t replica_link_number(const struct snic_replica *r, const struct replica_peer *p);
 

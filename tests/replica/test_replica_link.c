@@ -646,6 +646,43 @@ static void test_replica_link_new_connection_replaces_old(void **state)
     end_link();
 }
 
+static void held_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    (void)ctx;
+    (void)c;
+    snic_net_put(fix.net[1], b);
+}
+
+static void held_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    struct snic_net_conn **held = ctx;
+    (void)c;
+    (void)reason;
+    *held = NULL;
+}
+
+/* Silent connections, however many, keep no place from a node's, nor from attempts. */
+static void test_replica_link_silent_ones_make_room(void **state)
+{
+    enum { MANY = 10 * (2 + SNIC_REPLICA__CONNS_MORE) };
+    static const struct snic_net_stream_events events = {.recv = held_recv, .closed = held_closed};
+    static struct snic_net_conn *held[MANY];
+    (void)state;
+    begin_link();
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(snic_net_connect(fix.net[1], &fix.addrs[0], &events, &held[i], &held[i]),
+                         0);
+        if (i >= 13) /* the first ones at once */
+            run(MS);
+    }
+    peer_up();
+    for (uint32_t i = 0; i < MANY; i++)
+        if (held[i] != NULL)
+            snic_net_abort(held[i]);
+    peer_gone();
+    end_link();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -661,6 +698,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_silent_reader_bounded),
         cmocka_unit_test(test_replica_link_half_open_found_by_datagram),
         cmocka_unit_test(test_replica_link_new_connection_replaces_old),
+        cmocka_unit_test(test_replica_link_silent_ones_make_room),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -129,6 +129,8 @@ BUGS = [
     ("a connection is UP without a proof", "lib/replica/conn.c",
      "k->state = REPLICA_CONN_PROOF; if (why != 0)",
      "if (why == 0) replica_conn_adopt(r, k); if (why != 0)", ("sealed", "*recorded*")),
+    ("silent connections keep their places", "lib/replica/conn.c",
+     "<= replica_link_places(r)) return;", ">= 0) return;", ("link", "*silent_ones*")),
     ("a hello's MAC is not compared", "lib/replica/seal.c",
      "return differ == 0;", "return 1;", ("sealed", "*wrong_key*")),
     ("S1 each block has the same nonce", "lib/replica/seal.c",
