@@ -5,6 +5,9 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_server.py $<TARGET_FILE:ddp_server>)
   add_test(NAME ddp_server_limits COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_limits.py $<TARGET_FILE:ddp_server>)
-  set_tests_properties(ddp_server_nodes ddp_server_limits PROPERTIES LABELS "ddp;replica"
-    TIMEOUT 600)
+  add_test(NAME ddp_server_redis COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_LIST_DIR}/test_ddp_redis.py $<TARGET_FILE:ddp_server>)
+  set_tests_properties(ddp_server_redis PROPERTIES SKIP_RETURN_CODE 77)
+  set_tests_properties(ddp_server_nodes ddp_server_limits ddp_server_redis PROPERTIES
+    LABELS "ddp;replica" TIMEOUT 600)
 endif()
