@@ -56,6 +56,87 @@ void ds_cmd_role(struct ds_call *k)
     resp_put_count(k->reply, '*', 0);
 }
 
+/* ---- Sums over the shards ---- */
+
+static void info_add_all(struct ds_node *n, struct ds_snapshot *sum, uint32_t *serving)
+{
+    *serving = 0;
+    memset(sum, 0, sizeof(*sum));
+    for (uint32_t i = 0; i < n->count; i++) {
+        struct ds_snapshot s;
+
+        ds_state_get(&n->shards[i], &s);
+        *serving += s.replica.serves;
+        sum->front.conns += s.front.conns;
+        sum->front.refused += s.front.refused;
+        for (uint32_t l = 0; l < EX_FRONT_LIMITS; l++)
+            sum->front.limited[l] += s.front.limited[l];
+        sum->commands += s.commands;
+        sum->errors += s.errors;
+        sum->query_limit += s.query_limit;
+        sum->auth_failures += s.auth_failures;
+        sum->store.keys += s.store.keys;
+        sum->store.expiring += s.store.expiring;
+        sum->store.expired += s.store.expired;
+        sum->replica.values_bytes += s.replica.values_bytes;
+        sum->replica.ddp.counters.retransmits += s.replica.ddp.counters.retransmits;
+        for (uint32_t p = 0; p < n->config->nodes; p++) {
+            sum->peers[0].sent += s.peers[p].sent;
+            sum->peers[0].repeats += s.peers[p].repeats;
+            sum->peers[0].lost += s.peers[p].lost;
+        }
+    }
+}
+
+/* What CONFIG RESETSTAT sets to 0: the counters that INFO shows. */
+static void info_counters(struct ds_snapshot *s, uint64_t *out[DS_INFO_COUNTERS])
+{
+    uint64_t *all[DS_INFO_COUNTERS] = {&s->commands,
+                                       &s->errors,
+                                       &s->query_limit,
+                                       &s->auth_failures,
+                                       &s->front.refused,
+                                       &s->store.expired,
+                                       &s->replica.ddp.counters.retransmits,
+                                       &s->peers[0].sent,
+                                       &s->peers[0].repeats,
+                                       &s->peers[0].lost,
+                                       &s->front.limited[EX_FRONT_CONN],
+                                       &s->front.limited[EX_FRONT_TOTAL]};
+
+    memcpy(out, all, sizeof(all));
+}
+
+static void info_sum(struct ds_node *n, struct ds_snapshot *sum, uint32_t *serving)
+{
+    uint64_t *counters[DS_INFO_COUNTERS];
+
+    info_add_all(n, sum, serving);
+    info_counters(sum, counters);
+    (void)pthread_mutex_lock(&n->lock);
+    for (uint32_t i = 0; i < DS_INFO_COUNTERS; i++)
+        *counters[i] -= snic_min_u64(*counters[i], n->counted[i]);
+    (void)pthread_mutex_unlock(&n->lock);
+}
+
+/* CONFIG RESETSTAT: count from here on. Those of --metrics are never set back, and what others'
+ * loops counted since their last publication still counts. */
+static void info_reset(struct ds_shard *s)
+{
+    struct ds_node *n = s->node;
+    struct ds_snapshot sum;
+    uint64_t *counters[DS_INFO_COUNTERS];
+    uint32_t serving;
+
+    ds_state_publish(s);
+    info_add_all(n, &sum, &serving);
+    info_counters(&sum, counters);
+    (void)pthread_mutex_lock(&n->lock);
+    for (uint32_t i = 0; i < DS_INFO_COUNTERS; i++)
+        n->counted[i] = *counters[i];
+    (void)pthread_mutex_unlock(&n->lock);
+}
+
 /* ---- CONFIG ---- */
 
 void ds_node_password(struct ds_node *n, char out[RESP_PASSWORD_MAX])
@@ -116,9 +197,10 @@ void ds_cmd_config(struct ds_call *k)
         ds_settings_changed(&n->shards[i]);
     if (done)
         return;
-    if (resp_arg_is(&k->argv[1], "resetstat"))
+    if (k->argc == 2 && resp_arg_is(&k->argv[1], "resetstat")) {
+        info_reset(k->shard);
         resp_put_text(k->reply, "+OK\r\n");
-    else
+    } else
         ds_error(k->reply, "ERR unknown subcommand '%.*s'. Try CONFIG HELP.",
                  k->argv[1].size < 64 ? (int)k->argv[1].size : 64, (const char *)k->argv[1].data);
 }
@@ -199,36 +281,6 @@ void ds_cmd_command(struct ds_call *k)
 }
 
 /* ---- INFO ---- */
-
-static void info_sum(struct ds_node *n, struct ds_snapshot *sum, uint32_t *serving)
-{
-    *serving = 0;
-    memset(sum, 0, sizeof(*sum));
-    for (uint32_t i = 0; i < n->count; i++) {
-        struct ds_snapshot s;
-
-        ds_state_get(&n->shards[i], &s);
-        *serving += s.replica.serves;
-        sum->front.conns += s.front.conns;
-        sum->front.refused += s.front.refused;
-        for (uint32_t l = 0; l < EX_FRONT_LIMITS; l++)
-            sum->front.limited[l] += s.front.limited[l];
-        sum->commands += s.commands;
-        sum->errors += s.errors;
-        sum->query_limit += s.query_limit;
-        sum->auth_failures += s.auth_failures;
-        sum->store.keys += s.store.keys;
-        sum->store.expiring += s.store.expiring;
-        sum->store.expired += s.store.expired;
-        sum->replica.values_bytes += s.replica.values_bytes;
-        sum->replica.ddp.counters.retransmits += s.replica.ddp.counters.retransmits;
-        for (uint32_t p = 0; p < n->config->nodes; p++) {
-            sum->peers[0].sent += s.peers[p].sent;
-            sum->peers[0].repeats += s.peers[p].repeats;
-            sum->peers[0].lost += s.peers[p].lost;
-        }
-    }
-}
 
 /* Between the nodes; repeats are the retransmissions that were not sent again, since the same
  * message was under way. */

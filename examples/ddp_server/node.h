@@ -28,6 +28,7 @@
 #define DS_NODES_MAX SNIC_MEMBER_NODES_MAX
 #define DS_KEY_MAX ((uint32_t)SNIC_STORE_KEY_MAX)
 #define DS_NAME_MAX 64u
+#define DS_INFO_COUNTERS 12u
 /** The longest TTL: a hundred years. */
 #define DS_TTL_MAX_MS UINT64_C(3155760000000)
 
@@ -332,7 +333,8 @@ struct ds_node {
     unsigned char hash_key[2][16];
     pthread_barrier_t opening; /* no loop runs before the port is open */
     pthread_barrier_t closing;
-    pthread_mutex_t lock; /* of config->settings */
+    pthread_mutex_t lock;               /* of config->settings, and of counted */
+    uint64_t counted[DS_INFO_COUNTERS]; /* by CONFIG RESETSTAT: INFO counts from there; lock */
     _Atomic uint32_t undrained;
     _Atomic int draining;
     uint64_t started_ns;

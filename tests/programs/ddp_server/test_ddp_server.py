@@ -106,6 +106,17 @@ def test_connections(binary):
         assert c.cmd("RESET") == "RESET"
         refused(c.cmd("GET", "a"), "NOAUTH")
         assert c.cmd("AUTH", "secret") == "OK"
+
+        def count(name):
+            text = c.cmd("INFO", "stats").decode()
+            return int(dict(line.split(":") for line in text.split() if ":" in line)[name])
+
+        k.until(0, "AUTH", "wrong", want=lambda _: count("acl_access_denied_auth") > 0)
+        assert count("total_error_replies") > 0
+        assert c.cmd("CONFIG", "RESETSTAT") == "OK"
+        assert count("acl_access_denied_auth") == count("total_error_replies") == 0
+        assert count("total_commands_processed") < 10
+        k.until(0, "AUTH", "wrong", want=lambda _: count("acl_access_denied_auth") > 0)
         c.send("CLIENT", "REPLY", "OFF")
         c.send("SET", "a", "1")
         assert c.cmd("CLIENT", "REPLY", "ON") == "OK"
