@@ -4,7 +4,7 @@
  * disks, driven by a script or by hand. With `trace on` it prints each message of the protocol,
  * each record that goes to a log and each that is durable: to see what a model does, and when.
  *
- *     ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] [--witness] [--paper]
+ *     ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] [--witness N] [--paper]
  *                 [--disk-us N] [SCRIPT]
  *
  * Commands, one a line (# begins a comment):
@@ -64,11 +64,11 @@ static struct {
     uint32_t nodes;
     uint32_t model;
     uint32_t flags;
-    uint32_t witness;
+    uint64_t witness; /* number of a node; none if there is no such node */
     uint64_t disk_us;
     uint64_t start;
     int trace;
-} g = {.nodes = 3, .model = SNIC_DDP_SYNCH, .disk_us = 100};
+} g = {.nodes = 3, .model = SNIC_DDP_SYNCH, .witness = UINT64_MAX, .disk_us = 100};
 
 static void die(int code, const char *format, ...) SNIC_PRINTF(2, 3);
 static void die(int code, const char *format, ...)
@@ -232,7 +232,7 @@ static void node_up(struct node *n, int found)
     o.node = n->number;
     o.incarnation = 100 * ++n->starts;
     o.configured = (uint16_t)((1u << g.nodes) - 1);
-    o.witness = (uint16_t)(g.witness ? 1u << (g.nodes - 1) : 0);
+    o.witness = (uint16_t)(g.witness < g.nodes ? 1u << g.witness : 0);
     o.model = g.model;
     o.ddp_flags = g.flags;
     o.keys_max = 64;
@@ -634,7 +634,7 @@ static int script(FILE *in)
 }
 
 #define USAGE                                                                                      \
-    "usage: ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] [--witness] "          \
+    "usage: ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] [--witness N] "        \
     "[--paper] [--disk-us N] [SCRIPT]"
 
 static const char help[] =
@@ -644,7 +644,7 @@ static const char help[] =
     "  --model synch|strict|renf|event|scope\n"
     "                            when a write is acknowledged and when it is durable; default "
     "synch\n"
-    "  --witness                 the last node votes, and holds no data\n"
+    "  --witness N               node N votes, and holds no data; default none\n"
     "  --paper                   the protocol as published\n"
     "  --disk-us N               latency of a disk in microseconds; default 100\n"
     "  --help                    print this and exit\n"
@@ -680,7 +680,9 @@ static const char *options(int argc, char **argv)
                 die(2, "--model: '%s' is not one of synch, strict, renf, event and scope", next);
             i++;
         } else if (strcmp(argv[i], "--witness") == 0) {
-            g.witness = 1;
+            if (!word_number(next, NODES - 1, &g.witness))
+                die(2, "--witness: '%s' is not a number between 0 and %d", next, NODES - 1);
+            i++;
         } else if (strcmp(argv[i], "--paper") == 0) {
             g.flags |= SNIC_DDP_PAPER;
         } else if (argv[i][0] != '-' && path == NULL) {
@@ -691,8 +693,8 @@ static const char *options(int argc, char **argv)
             die(2, "unknown option '%s' (" USAGE ")", argv[i]);
         }
     }
-    if (g.witness && nodes < 2)
-        die(2, "--witness: at least 2 nodes are needed (--nodes), so that one holds data");
+    if (g.witness != UINT64_MAX && (g.witness >= nodes || nodes < 2))
+        die(2, "--witness: it is one of at least 2 nodes (--nodes), so that one holds data");
     g.nodes = (uint32_t)nodes;
     return path;
 }

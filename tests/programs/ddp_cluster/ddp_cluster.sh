@@ -74,7 +74,9 @@ for nodes in 0 8 70 x 3x ''; do
     try 2 "--nodes: '$nodes' is not a number between 1 and 7" --nodes "$nodes" </dev/null
 done
 try 2 "--model: 'fast' is not one of synch" --model fast </dev/null
-try 2 'witness' --nodes 1 --witness </dev/null
+try 2 'witness' --nodes 1 --witness 0 </dev/null
+try 2 'witness' --nodes 3 --witness 3 </dev/null
+try 2 "--witness: 'last' is not a number between 0 and 6" --witness last </dev/null
 try 2 "--disk-us: 'soon' is not a number between 0 and 1000000" --disk-us soon </dev/null
 for nodes in 1 7; do
     echo 'put 0 x v' | try 0 'put 0 x v: done' --nodes $nodes
