@@ -296,7 +296,7 @@ static void replica_conn_recv(void *ctx, struct snic_net_conn *c, struct snic_ne
     (void)c;
     if (r->state == SNIC_REPLICA_RUNNING && k->state != REPLICA_CONN_ENDING) {
         k->heard_ns = replica_conn_now(r);
-        if (k->peer != SNIC_REPLICA__NIL)
+        if (k->state == REPLICA_CONN_UP)
             r->peers[k->peer].pinged = 0;
         if (replica_conn_bytes(r, k, buf->data, buf->size) != 0) {
             r->refused++;

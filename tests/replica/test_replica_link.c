@@ -620,6 +620,29 @@ static void test_replica_link_half_open_found_by_datagram(void **state)
     end_link();
 }
 
+/* A probe is not answered by bytes of another connection, which has shown no proof. */
+static void test_replica_link_half_open_found_beside_another(void **state)
+{
+    struct replica_hello h = hello();
+    (void)state;
+    begin_link();
+    peer_up();
+    replica_link_probe(fix.r, &fix.r->peers[1]);
+    run(50 * (uint64_t)MS);
+    peer_connect();
+    struct snic_net_conn *last = peer.c;
+    hello_send(&h);
+    for (uint32_t i = 0; i < 4; i++) { /* of a block that does not become whole */
+        peer.c = last;
+        peer_send(block, 1);
+        run(100 * (uint64_t)MS);
+    }
+    assert_null(fix.r->peers[1].conn);
+    peer.c = last;
+    peer_gone();
+    end_link();
+}
+
 /* A new connection of a node takes the place of the old one, once it has shown its proof. */
 static void test_replica_link_new_connection_replaces_old(void **state)
 {
@@ -697,6 +720,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_epoch_keeps_what_has_begun),
         cmocka_unit_test(test_replica_link_silent_reader_bounded),
         cmocka_unit_test(test_replica_link_half_open_found_by_datagram),
+        cmocka_unit_test(test_replica_link_half_open_found_beside_another),
         cmocka_unit_test(test_replica_link_new_connection_replaces_old),
         cmocka_unit_test(test_replica_link_silent_ones_make_room),
     };
