@@ -259,8 +259,7 @@ void ddp_scopes_drop(struct snic_ddp *d)
         struct ddp_scope *s = ddp_scope_at(d, i);
         if ((s->flags & DDP_S_USED) == 0)
             continue;
-        ddp_timer_stop(d, ddp_timer_of_scope(d, s));
-        ddp_suspect(&d->suspects, &s->late, 0);
+        SNIC_ASSERT((s->flags & DDP_S_DEAD) != 0); /* it was fenced before */
         ddp_pool_give(&d->scopes, i);
     }
 }
