@@ -80,7 +80,7 @@ static void info_add_all(struct ds_node *n, struct ds_snapshot *sum, uint32_t *s
         sum->store.expired += s.store.expired;
         sum->replica.values_bytes += s.replica.values_bytes;
         sum->replica.ddp.counters.retransmits += s.replica.ddp.counters.retransmits;
-        for (uint32_t p = 0; p < n->config->nodes; p++) {
+        for (uint32_t p = 0; p < DS_NODES_MAX; p++) { /* of nodes that were added, too */
             sum->peers[0].sent += s.peers[p].sent;
             sum->peers[0].repeats += s.peers[p].repeats;
             sum->peers[0].lost += s.peers[p].lost;

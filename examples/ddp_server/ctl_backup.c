@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * `ctl backup` and `ctl restore`. The file (all numbers little-endian):
- *     8 bytes "snicddpb", u32 version (1), u32 0
- *     blocks: u32 size (1..2^30), u32 CRC-32C of the size's bytes and the block's, then the
- * records: u32 key size, u32 value size, u64 TTL in ms (0: none), key, value u32 0, u32 CRC-32C of
- * that and what follows, u64 number of records Each key is as it was at one moment of the backup;
- * there is no moment at which all were so. The file is written beside its name and renamed when it
- * is durable.
+ * `ctl backup` and `ctl restore`. The file, whose numbers are little-endian, has in this order:
+ *
+ *  - head: 8 bytes "snicddpb", u32 version (1), u32 0
+ *  - blocks: u32 size (1..2^30), u32 CRC-32C of the size's bytes and the records', then records
+ *  - record: u32 key size, u32 value size, u64 TTL in ms (0: none), key, value
+ *  - end: u32 0, u32 CRC-32C of that and of what follows, u64 number of records
+ *
+ * Each key is as it was at one moment of the backup; there is no moment at which all were so. The
+ * file is written beside its name and renamed when it is durable.
  */
 #include "cluster.h"
 #include "ctl.h"

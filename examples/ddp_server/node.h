@@ -5,12 +5,15 @@
  *
  * A shard is a loop (a thread) with a replica of its own: log file, port, membership. A connection
  * belongs to the loop that accepted it, its home; a command runs on the loop of its key's shard.
- *   N1 a request is touched by one loop at a time: it travels in a batch (mail.c), which carries
- * all that one loop had for another in one iteration, by one message. N2 replies leave in the order
- * of the commands: front.c keeps those that are early. N3 commands of one client on one key take
- * effect in their order: what would have to wait while a later one does not holds its key
- * (request.c). N4 what a client makes the node hold is bounded: commands under way by a window of
- * bytes (client.c), replies by front_limit.c.
+ *
+ *  - N1: a request is touched by one loop at a time. It travels in a batch (mail.c), which carries
+ *    all that one loop had for another in one iteration, by one message.
+ *  - N2: replies leave in the order of the commands; front.c keeps those that are early.
+ *  - N3: commands of one client on one key take effect in their order: a command that has to wait
+ *    while a later one need not holds its key (request.c).
+ *  - N4: what a client makes the node hold is bounded: commands under way by a window of bytes
+ *    (client.c), replies by front_limit.c.
+ *  - N5: a request that takes too long is answered by a copy of it (request.c).
  */
 #ifndef DS_NODE_H
 #define DS_NODE_H

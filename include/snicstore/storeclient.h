@@ -25,13 +25,14 @@
  * after the other, as sessions need.
  *
  * Outcomes, by result:
- *   0, SNIC_ENOENT, SNIC_ECANCELED, SNIC_EEXIST, ...  the answer; the operation was executed once,
- *                   or had no effect and will have none
- *   SNIC_EUNKNOWN   a write that was sent and may be executed, once, now or later, or never: the
- *                   time is over, the bound of the sessions was reached (store.h), or a retry found
- *                   its condition not fulfilled while an earlier attempt was not answered
- *   SNIC_ETIMEDOUT, SNIC_ESTALE, SNIC_EAGAIN, SNIC_ENOQUORUM  nothing was written and nothing will
- * be
+ *
+ *  - 0, SNIC_ENOENT, SNIC_ECANCELED, SNIC_EEXIST and others: the answer. The operation was executed
+ *    once, or had no effect and will have none.
+ *  - SNIC_EUNKNOWN: a write that was sent and may be executed, once, now or later, or never. The
+ *    time is over, the bound of the sessions was reached (store.h), or a retry found its condition
+ *    not fulfilled while an earlier attempt was not answered.
+ *  - SNIC_ETIMEDOUT, SNIC_ESTALE, SNIC_EAGAIN, SNIC_ENOQUORUM: nothing was written and nothing will
+ *    be.
  *
  * The protocol is RESP (the Redis protocol) with the command STORE, which examples/ddp_server
  * serves; its README describes the command. Scopes belong to one node and are not offered here.
