@@ -69,8 +69,8 @@
  * cluster's key and of random numbers of both sides. What is recorded, reflected, cut or changed is
  * refused. Another cluster, version or key is counted (stats) and named (snic_replica_get_peer).
  *
- * Memory for values. A value takes the next power of two of bytes from 128 up, in one piece. Alive
- * at a time are at most, each counted once:
+ * Memory for values. A value takes its bytes, rounded up by at most 128 bytes or an eighth, in one
+ * piece, and 16 bytes for each 128. Alive at a time are at most, each counted once:
  *      keys_max        the newest of each key
  *    + writes_max      for each other configured node: new keys of others, when keys_max are there
  *                      (ddp.h)
@@ -80,11 +80,11 @@
  *      most one for each write that arrives in this iteration
  *    + those that the embedder holds (snic_replica_hold) and that are replaced meanwhile
  *    + 2               for each other node: those that arrive
- * so with values of one size class, keys_max + (nodes + 2) writes_max + 64 of it and what is held
- * is enough for an iteration with writes_max writes. Where sizes differ, free memory is in pieces:
- * a block of 2^k bytes needs an aligned free area of 2^k. Against the worst order of sizes no
- * allocator can do with less than 1 + log2(largest / smallest) / 2 times as much. Too little is not
- * the end: SNIC_EAGAIN at submit; others' writes wait, and after 200 ms count as lost (no_room); a
+ * so with values of one size, keys_max + (nodes + 2) writes_max + 64 of it and what is held is
+ * enough for an iteration with writes_max writes. Where sizes differ, free memory is in pieces, and
+ * free neighbours are one piece. Against the worst order of sizes no allocator can do with less
+ * than 1 + log2(largest / smallest) / 2 times as much. Too little is not the end: SNIC_EAGAIN at
+ * submit; others' writes wait, and after 200 ms count as lost (no_room); a
  * node that never finds the memory is left out as slow. Beside it there are 2 * window_bytes and
  * about 120 bytes for each of sends_max, of each other node.
  *

@@ -172,10 +172,10 @@ int replica_get_addr(const uint8_t *p, struct snic_net_addr *out);
 /* ---- value.c ---- */
 
 #define SNIC_REPLICA__UNIT 128
-#define SNIC_REPLICA__ORDERS 32
+#define SNIC_REPLICA__CLASSES 256 /* of sizes: up to 2^30 units */
 #define SNIC_REPLICA__NIL UINT32_MAX
 
-enum replica_unit_state { REPLICA_U_INSIDE = 0, REPLICA_U_FREE, REPLICA_U_USED };
+enum replica_unit_state { REPLICA_U_INSIDE = 0, REPLICA_U_FREE, REPLICA_U_USED, REPLICA_U_LAST };
 
 struct replica_unit {
     union {
@@ -183,10 +183,12 @@ struct replica_unit {
         uint32_t refs; /* used: as many as there are operations and holds, whatever their number */
     };
     uint32_t prev;
-    uint32_t size;
-    uint16_t pad;
-    uint8_t state; /* + 4: the engine has it (N2) */
-    uint8_t order;
+    union {
+        uint32_t units; /* of a free block */
+        uint32_t size;  /* used: bytes */
+        uint32_t first; /* in the last unit of a free block */
+    };
+    uint32_t state; /* + 4: the engine has it (N2) */
 };
 
 struct replica_values {
@@ -194,7 +196,8 @@ struct replica_values {
     struct replica_unit *unit;
     uint32_t units;
     uint32_t live;
-    uint32_t free[SNIC_REPLICA__ORDERS];
+    uint32_t free[SNIC_REPLICA__CLASSES];
+    uint64_t classes[SNIC_REPLICA__CLASSES / 64]; /* a bit for each list that is not empty */
     uint64_t used_bytes;
 };
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory for values: a buddy allocator of units of 128 bytes. A value is contiguous, so that it is
- * sent, logged and read without gathering, and takes a power of two of units. A handle is the index
- * of the first unit plus one; 0 is no value.
+ * Memory for values, in units of 128 bytes: two-level segregated fit. A value is contiguous, so
+ * that it is sent, logged and read without gathering. A handle is the index of the first unit plus
+ * one; 0 is no value.
  *
- * V1  Each unit is the first of a free or used block, or inside one. Blocks are aligned to their
- *     size; free buddies are merged.
+ * Free blocks are in lists by size class, 8 classes in each doubling. A value takes the smallest
+ * size that begins a class, so each block of its class or of a higher one is large enough, and one
+ * that was freed is taken again without a search; a free neighbour is merged at once.
+ *
+ * V1  Each unit is the first of a free or used block, or inside one. No two free blocks touch. The
+ *     last unit of a free block names the first.
  * V2  A used block has at least one reference and is freed with the last. The engine's reference is
  *     marked (REPLICA_U_ENGINE), so that those of an engine that has ended can be dropped.
  */
@@ -15,7 +19,7 @@
 
 static int replica_unit_is(const struct replica_unit *u, enum replica_unit_state s)
 {
-    return (u->state & 3) == (int)s;
+    return (u->state & 3) == (uint32_t)s;
 }
 
 static uint32_t replica_units_of(uint64_t bytes)
@@ -30,28 +34,56 @@ size_t replica_values_memsize(uint64_t bytes)
                     snic_align_up(n * sizeof(struct replica_unit), SNIC_REPLICA_ALIGN));
 }
 
-static void replica_unit_push(struct replica_values *v, uint32_t i, uint32_t order)
+/* The class of a block of @p n units: the largest that begins with at most n. */
+static uint32_t replica_class_of(uint32_t n)
+{
+    SNIC_ASSERT(n > 0);
+    if (n < 8)
+        return n;
+    uint32_t log = 31 - (uint32_t)__builtin_clz(n);
+    return (log - 2) * 8 + (n >> (log - 3) & 7);
+}
+
+/* Units of a value: the smallest beginning of a class that holds @p size bytes. */
+static uint32_t replica_units_for(uint32_t size)
+{
+    uint32_t n =
+        (uint32_t)snic_max_u64(1, ((uint64_t)size + SNIC_REPLICA__UNIT - 1) / SNIC_REPLICA__UNIT);
+    uint32_t step = n < 16 ? 1 : UINT32_C(1) << (28 - __builtin_clz(n));
+    return (uint32_t)snic_align_up(n, step);
+}
+
+static void replica_unit_push(struct replica_values *v, uint32_t i, uint32_t n)
 {
     struct replica_unit *u = &v->unit[i];
+    uint32_t c = replica_class_of(n);
     u->state = REPLICA_U_FREE;
-    u->order = (uint8_t)order;
-    u->size = 0;
+    u->units = n;
     u->prev = SNIC_REPLICA__NIL;
-    u->next = v->free[order];
+    u->next = v->free[c];
     if (u->next != SNIC_REPLICA__NIL)
         v->unit[u->next].prev = i;
-    v->free[order] = i;
+    v->free[c] = i;
+    v->classes[c / 64] |= UINT64_C(1) << c % 64;
+    if (n > 1) {
+        v->unit[i + n - 1].state = REPLICA_U_LAST;
+        v->unit[i + n - 1].first = i;
+    }
 }
 
 static void replica_unit_take(struct replica_values *v, uint32_t i)
 {
     struct replica_unit *u = &v->unit[i];
+    uint32_t c = replica_class_of(u->units);
     if (u->prev != SNIC_REPLICA__NIL)
         v->unit[u->prev].next = u->next;
     else
-        v->free[u->order] = u->next;
+        v->free[c] = u->next;
     if (u->next != SNIC_REPLICA__NIL)
         v->unit[u->next].prev = u->prev;
+    if (v->free[c] == SNIC_REPLICA__NIL)
+        v->classes[c / 64] &= ~(UINT64_C(1) << c % 64);
+    v->unit[i + u->units - 1].state = REPLICA_U_INSIDE;
     u->state = REPLICA_U_INSIDE;
 }
 
@@ -62,15 +94,10 @@ void replica_values_init(struct replica_values *v, void *mem, uint64_t bytes)
     v->base = mem;
     v->unit = (struct replica_unit *)(void *)(v->base + (size_t)v->units * SNIC_REPLICA__UNIT);
     memset(v->unit, 0, (size_t)v->units * sizeof(*v->unit));
-    for (uint32_t o = 0; o < SNIC_REPLICA__ORDERS; o++)
-        v->free[o] = SNIC_REPLICA__NIL;
-    for (uint32_t i = 0; i < v->units;) {
-        uint32_t order = i == 0 ? 30 : (uint32_t)__builtin_ctz(i);
-        while (i + (UINT64_C(1) << order) > v->units)
-            order--;
-        replica_unit_push(v, i, order);
-        i += UINT32_C(1) << order;
-    }
+    for (uint32_t c = 0; c < SNIC_REPLICA__CLASSES; c++)
+        v->free[c] = SNIC_REPLICA__NIL;
+    if (v->units > 0)
+        replica_unit_push(v, 0, v->units);
 }
 
 static struct replica_unit *replica_unit_of(const struct replica_values *v, uint64_t h)
@@ -81,30 +108,34 @@ static struct replica_unit *replica_unit_of(const struct replica_values *v, uint
     return u;
 }
 
+/* The first block of class @p c or above; NIL: there is none. */
+static uint32_t replica_unit_find(const struct replica_values *v, uint32_t c)
+{
+    uint64_t word = v->classes[c / 64] >> c % 64 << c % 64;
+    uint32_t w = c / 64;
+    while (word == 0 && ++w < SNIC_REPLICA__CLASSES / 64)
+        word = v->classes[w];
+    return word != 0 ? v->free[w * 64 + (uint32_t)__builtin_ctzll(word)] : SNIC_REPLICA__NIL;
+}
+
 /* A handle with one reference, the caller's; 0: out of space. */
 uint64_t replica_value_new(struct replica_values *v, uint32_t size)
 {
-    uint64_t units =
-        snic_max_u64(1, ((uint64_t)size + SNIC_REPLICA__UNIT - 1) / SNIC_REPLICA__UNIT);
-    uint32_t order = (uint32_t)__builtin_ctzll(snic_pow2_up(units));
-    uint32_t o = order;
-    while (o < SNIC_REPLICA__ORDERS && v->free[o] == SNIC_REPLICA__NIL)
-        o++;
-    if (o >= SNIC_REPLICA__ORDERS)
+    uint32_t n = replica_units_for(size);
+    uint32_t i = replica_unit_find(v, replica_class_of(n));
+    if (i == SNIC_REPLICA__NIL)
         return 0;
-    uint32_t i = v->free[o];
-    replica_unit_take(v, i);
-    while (o > order) {
-        o--;
-        replica_unit_push(v, i + (UINT32_C(1) << o), o);
-    }
     struct replica_unit *u = &v->unit[i];
+    uint32_t rest = u->units - n;
+    SNIC_ASSERT(u->units >= n);
+    replica_unit_take(v, i);
+    if (rest > 0)
+        replica_unit_push(v, i + n, rest);
     u->state = REPLICA_U_USED;
-    u->order = (uint8_t)order;
     u->refs = 1;
     u->size = size;
     v->live++;
-    v->used_bytes += (uint64_t)SNIC_REPLICA__UNIT << order;
+    v->used_bytes += (uint64_t)SNIC_REPLICA__UNIT * n;
     return (uint64_t)i + 1;
 }
 
@@ -120,22 +151,27 @@ void replica_value_drop(struct replica_values *v, uint64_t h)
     struct replica_unit *u = replica_unit_of(v, h);
     if (--u->refs != 0)
         return;
-    SNIC_ASSERT(v->live > 0 && v->used_bytes >= (uint64_t)SNIC_REPLICA__UNIT << u->order);
     uint32_t i = (uint32_t)(h - 1);
-    uint32_t order = u->order;
+    uint32_t n = replica_units_for(u->size);
+    SNIC_ASSERT(v->live > 0 && v->used_bytes >= (uint64_t)SNIC_REPLICA__UNIT * n);
     SNIC_ASSERT((u->state & REPLICA_U_ENGINE) == 0);
     v->live--;
-    v->used_bytes -= (uint64_t)SNIC_REPLICA__UNIT << order;
+    v->used_bytes -= (uint64_t)SNIC_REPLICA__UNIT * n;
     u->state = REPLICA_U_INSIDE;
-    for (; order + 1 < SNIC_REPLICA__ORDERS; order++) {
-        uint32_t buddy = i ^ (UINT32_C(1) << order);
-        if (buddy >= v->units || !replica_unit_is(&v->unit[buddy], REPLICA_U_FREE) ||
-            v->unit[buddy].order != order)
-            break;
-        replica_unit_take(v, buddy);
-        i &= ~(UINT32_C(1) << order);
+    if (i + n < v->units && replica_unit_is(&v->unit[i + n], REPLICA_U_FREE)) {
+        uint32_t after = i + n;
+        n += v->unit[after].units;
+        replica_unit_take(v, after);
     }
-    replica_unit_push(v, i, order);
+    if (i > 0 && (replica_unit_is(&v->unit[i - 1], REPLICA_U_LAST) ||
+                  replica_unit_is(&v->unit[i - 1], REPLICA_U_FREE))) {
+        uint32_t before =
+            replica_unit_is(&v->unit[i - 1], REPLICA_U_LAST) ? v->unit[i - 1].first : i - 1;
+        n += v->unit[before].units;
+        replica_unit_take(v, before);
+        i = before;
+    }
+    replica_unit_push(v, i, n);
 }
 
 /* The caller's reference becomes the engine's. */
@@ -151,7 +187,7 @@ void replica_value_release(struct replica_values *v, uint64_t h)
 {
     struct replica_unit *u = replica_unit_of(v, h);
     SNIC_ASSERT((u->state & REPLICA_U_ENGINE) != 0);
-    u->state &= (uint8_t)~REPLICA_U_ENGINE;
+    u->state &= ~(uint32_t)REPLICA_U_ENGINE;
     replica_value_drop(v, h);
 }
 
@@ -171,25 +207,38 @@ unsigned char *replica_value_at(const struct replica_values *v, uint64_t h, uint
     return v->base + (h - 1) * SNIC_REPLICA__UNIT;
 }
 
+/* V1 of a free block behind one that was free or not. */
+static int replica_unit_is_right(const struct replica_values *v, uint32_t i, uint32_t n)
+{
+    const struct replica_unit *last = &v->unit[i + n - 1];
+    return n == 1 || (replica_unit_is(last, REPLICA_U_LAST) && last->first == i);
+}
+
 int replica_values_check(const struct replica_values *v)
 {
     uint32_t live = 0, frees = 0, listed = 0;
+    int before = 0;
     for (uint32_t i = 0; i < v->units;) {
         const struct replica_unit *u = &v->unit[i];
-        uint64_t size = UINT64_C(1) << u->order;
-        if (replica_unit_is(u, REPLICA_U_INSIDE) || i % size != 0 || i + size > v->units)
-            return SNIC_ECORRUPT; /* V1 */
         int used = replica_unit_is(u, REPLICA_U_USED);
+        if (!used && !replica_unit_is(u, REPLICA_U_FREE))
+            return SNIC_ECORRUPT; /* V1 */
+        uint64_t n = used ? replica_units_for(u->size) : u->units;
+        if (n == 0 || i + n > v->units || (used && u->refs == 0)) /* V2 */
+            return SNIC_ECORRUPT;
+        if (!used && (before || !replica_unit_is_right(v, i, (uint32_t)n)))
+            return SNIC_ECORRUPT; /* V1 */
         live += used != 0;
         frees += used == 0;
-        if (used && u->refs == 0) /* V2 */
-            return SNIC_ECORRUPT;
-        i += (uint32_t)size;
+        before = !used;
+        i += (uint32_t)n;
     }
-    for (uint32_t o = 0; o < SNIC_REPLICA__ORDERS; o++) {
-        for (uint32_t i = v->free[o]; i != SNIC_REPLICA__NIL; i = v->unit[i].next) {
-            if (!replica_unit_is(&v->unit[i], REPLICA_U_FREE) || v->unit[i].order != o ||
-                ++listed > frees)
+    for (uint32_t c = 0; c < SNIC_REPLICA__CLASSES; c++) {
+        if ((v->classes[c / 64] >> c % 64 & 1) != (v->free[c] != SNIC_REPLICA__NIL))
+            return SNIC_ECORRUPT;
+        for (uint32_t i = v->free[c]; i != SNIC_REPLICA__NIL; i = v->unit[i].next) {
+            if (!replica_unit_is(&v->unit[i], REPLICA_U_FREE) ||
+                replica_class_of(v->unit[i].units) != c || ++listed > frees)
                 return SNIC_ECORRUPT;
         }
     }

@@ -342,6 +342,32 @@ static void test_replica_value_random_model(void **state)
     support_guard_free(mem);
 }
 
+/* Values of one size fill memory but for an eighth, and again after every second one has gone. */
+static void test_replica_value_little_is_wasted(void **state)
+{
+    static const uint32_t sizes[] = {100, 129, 1024, 1100, 2050, 5000, 65536 + 80, 300000};
+    static uint64_t handle[40000];
+    const size_t bytes = 4 << 20;
+    void *mem = support_guard_alloc(replica_values_memsize(bytes), SNIC_REPLICA_ALIGN);
+    (void)state;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(sizes); i++) {
+        struct replica_values v;
+        uint32_t count = 0, again = 0;
+        replica_values_init(&v, mem, bytes);
+        while ((handle[count] = replica_value_new(&v, sizes[i])) != 0)
+            count++;
+        uint64_t each = snic_align_up(sizes[i], 128);
+        assert_true((count + 1) * each > bytes - bytes / 8);
+        for (uint32_t k = 0; k < count; k += 2)
+            replica_value_drop(&v, handle[k]);
+        while (replica_value_new(&v, sizes[i]) != 0)
+            again++;
+        assert_int_equal(again, (count + 1) / 2);
+        assert_int_equal(replica_values_check(&v), 0);
+    }
+    support_guard_free(mem);
+}
+
 /* A key that many clients read in one iteration of the loop: each answer holds its value. */
 static void test_replica_value_many_references(void **state)
 {
@@ -408,6 +434,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_wire_damage_refused),
         cmocka_unit_test(test_replica_wire_record_round_trip),
         cmocka_unit_test(test_replica_value_random_model),
+        cmocka_unit_test(test_replica_value_little_is_wasted),
         cmocka_unit_test(test_replica_value_many_references),
         cmocka_unit_test(test_replica_room_full_or_busy),
     };
