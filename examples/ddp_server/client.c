@@ -61,7 +61,7 @@ static void client_closed(void *ctx, uint64_t id)
 static void client_send(struct ds_shard *s, uint64_t client, uint64_t seq,
                         const struct resp_reply *reply, int silent, uint32_t flags)
 {
-    static const char lost[] = "-OOM out of memory\r\n";
+    static const char lost[] = "-UNKNOWN outcome unknown: out of memory for the reply\r\n";
     struct snic_iov iov = {reply->data, reply->size};
 
     if (reply->failed) {

@@ -485,11 +485,16 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
 void ds_cmd_cluster(struct ds_call *k)
 {
     const struct ds_node *n = k->shard->node;
+    struct ds_snapshot s;
+    uint32_t configured;
 
     if (k->argc == 2 && resp_arg_is(&k->argv[1], "state")) {
+        ds_state_get(&n->shards[0], &s);
+        configured = s.replica.member.view.configured;
         resp_put_map(k->reply, 3);
         cluster_pair(k->reply, "node", n->config->node);
-        cluster_pair(k->reply, "nodes", n->config->nodes);
+        cluster_pair(k->reply, "nodes",
+                     configured != 0 ? (uint64_t)__builtin_popcount(configured) : n->config->nodes);
         ds_put_text(k->reply, "shards");
         resp_put_count(k->reply, '*', n->count);
         for (uint32_t i = 0; i < n->count; i++)

@@ -20,7 +20,7 @@
  *   F6 A WRITE with FUA of a handle that needs it has two entries, one after the other: the write,
  *      then a flush; `written` is set between the two.
  *   F7 Each way has the mean time of its writes; the other way is tried after `try_gap` writes,
- * less often while it is much slower.
+ *      less often while it is much slower.
  *
  * A file of tmpfs or ramfs is memory: a small transfer takes as long as its copy, and a flush
  * nothing. The ring would hand each to a worker thread, because such files cannot report that they

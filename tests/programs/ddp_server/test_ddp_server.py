@@ -497,6 +497,7 @@ def test_add_and_remove(binary):
         settled(k, 0, full=[0, 1, 2, 3])
         k.wait(3)
         assert k.conn(3).cmd("DBSIZE") == 500
+        assert c.cmd("CLUSTER", "STATE")[:4] == [b"node", 0, b"nodes", 4]
         run(binary, "ctl", "remove", *at, "--node", "1")
         settled(k, 0, full=[0, 2, 3], configured=[0, 2, 3])
         refused(k.conn(1).cmd("GET", "k1"), "CLUSTERDOWN")
