@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define FRONT_TEXT 512u                      /* of protocol_error() */
-#define FRONT_TURN_BYTES ((uint64_t)4 << 20) /* of replies in one iteration (F6) */
+#define FRONT_TURN_BYTES ((uint64_t)4 << 20) /* of messages and replies (F6) */
 #define FRONT_IN_KEPT ((size_t)256 << 10)    /* memory that an empty input keeps */
 
 struct front_conn *front_find(struct ex_front *f, uint64_t id)
@@ -16,7 +16,7 @@ struct front_conn *front_find(struct ex_front *f, uint64_t id)
     return c != NULL && c->net != NULL && c->id == id ? c : NULL; /* F5 */
 }
 
-/* Bytes of replies in this iteration (F6). */
+/* Bytes of messages and replies in this iteration (F6). */
 static uint64_t *front_turn_bytes(struct ex_front *f)
 {
     uint64_t now = snic_loop_now(f->loop);
@@ -217,6 +217,7 @@ static int front_step(struct front_conn *c, const unsigned char *data, size_t si
         uint64_t seq = c->next_seq++;
 
         f->stats.messages++;
+        *front_turn_bytes(f) += (uint64_t)n;
         if (f->opts.message(f->opts.ctx, c->id, seq, data, (size_t)n) == 1)
             c->waits = seq + 1;
     } else if (refuse >= 0 && (uint64_t)refuse <= size) {

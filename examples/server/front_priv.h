@@ -10,8 +10,8 @@
  *   F4 while a message waits in the engine no other is taken from its client: what waits there, and
  *      the replies of what is being read from the device, would be outside of every limit.
  *   F5 a client's id is its slot and a generation: a reply to one that is gone is dropped.
- *   F6 the replies of one iteration of the loop are bounded, of all clients together: what is
- * behind continues in the next one, so that timers and other connections are served in between.
+ *   F6 messages and replies of one iteration of the loop are bounded, of all clients together;
+ *      what is behind continues in the next one, with timers and other connections in between.
  */
 #ifndef EX_SERVER_FRONT_PRIV_H
 #define EX_SERVER_FRONT_PRIV_H
@@ -88,7 +88,7 @@ struct ex_front {
     struct snic_link later; /* F6 */
     struct snic_timer turn_timer;
     uint64_t turn_ns;
-    uint64_t turn_bytes; /* of replies in the iteration of turn_ns */
+    uint64_t turn_bytes; /* of messages and replies in the iteration of turn_ns */
     int draining;
     void (*done)(void *ctx);
     void *done_ctx;
