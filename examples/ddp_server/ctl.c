@@ -58,7 +58,7 @@ static void status_progress(const struct ctl_reply *s)
     if (p == NULL)
         return;
     if (ctl_number(p, "reading") != 0)
-        printf("    reads its log: %" PRId64 " of at most %" PRId64 " bytes\n",
+        printf("    opens its log: %" PRId64 " of at most %" PRId64 " bytes\n",
                ctl_number(p, "read_bytes"), ctl_number(p, "read_total"));
     if (ctl_number(p, "learning") != 0 || ctl_number(p, "pulled") + ctl_number(p, "confirmed") > 0)
         printf(

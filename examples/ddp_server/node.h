@@ -358,7 +358,7 @@ void ds_shard_close(struct ds_shard *s);
 
 /** What the node is doing: "serves". */
 const char *ds_state_name(const struct snic_replica_stats *i);
-/** How much a learner has compared; 100 for others. */
+/** How much a learner has compared; 0 before the log is open, 100 for others. */
 uint32_t ds_learned_percent(const struct snic_replica_stats *i);
 /** Log progress of the last snapshot; from the shard's loop. */
 void ds_state_progress(struct ds_shard *s, uint64_t now_ns);

@@ -99,6 +99,8 @@ void ds_put_failure(struct ds_request *r, int error)
 
 uint32_t ds_learned_percent(const struct snic_replica_stats *i)
 {
+    if (i->state == SNIC_REPLICA_READING)
+        return 0;
     if (i->state != SNIC_REPLICA_RUNNING || i->member.state != SNIC_MEMBER_LEARNING)
         return 100;
     return (uint32_t)(i->ddp.learning.done * 100 >> 32);
@@ -110,7 +112,7 @@ static void state_report(const struct ds_shard *s, const struct snic_replica_sta
     const struct snic_ddp_learning *l = &i->ddp.learning;
 
     if (i->state == SNIC_REPLICA_READING)
-        ex_log(EX_INFO, "shard %u: reads its log: %" PRIu64 " of at most %" PRIu64 " MiB", s->index,
+        ex_log(EX_INFO, "shard %u: opens its log: %" PRIu64 " of at most %" PRIu64 " MiB", s->index,
                i->wal.opening_bytes >> 20, i->wal.opening_total >> 20);
     else
         ex_log(EX_INFO,
@@ -129,7 +131,7 @@ void ds_state_progress(struct ds_shard *s, uint64_t now_ns)
 
     if (s->phase != phase) {
         if (s->phase == DS_PHASE_READS && i->state == SNIC_REPLICA_RUNNING)
-            ex_log(EX_INFO, "shard %u: has read its log: %u records", s->index, i->ddp.records);
+            ex_log(EX_INFO, "shard %u: has opened its log: %u records", s->index, i->ddp.records);
         if (s->phase == DS_PHASE_LEARNS && (i->member.view.full >> s->node->config->node & 1) != 0)
             ex_log(EX_INFO,
                    "shard %u: has learned: %" PRIu64 " keys of its own confirmed, %" PRIu64
