@@ -15,7 +15,7 @@
  * A connection ends when the network reports its end, when a block is wrong, and when the other
  * side has been silent for REPLICA_SILENT_NS: after a second of silence it is pinged. A hint that
  * the other process is another one (dgram_in.c) pings at once and waits for less. The next attempt
- * follows after a pause that doubles with each failure; what is heard from the node ends the pause.
+ * follows after a pause that grows with each failure; what is heard from the node ends the pause.
  *
  * L6  A peer's `conn` is UP, and its the only one. A connection that is not UP has no part in the
  *     queues.

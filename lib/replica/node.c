@@ -198,11 +198,15 @@ static void replica_engine_return(struct snic_replica *r)
     r->spent = 0;
 }
 
-/* There is no room for what comes in: of a learner something else may go. 1: it did. */
+/*
+ * There is no room for what comes in: of a learner something else may go, if the log has room to
+ * note that. 1: it did.
+ */
 int replica_shed(struct snic_replica *r)
 {
     struct snic_ddp_event ev = {.type = SNIC_DDP_SHED};
-    return r->part == SNIC_DDP_LEARNER && replica_step_ddp(r, &ev) == 0;
+    return r->part == SNIC_DDP_LEARNER && replica_log_room(r, REPLICA_ROOM_TOMBSTONE) == 0 &&
+           replica_step_ddp(r, &ev) == 0;
 }
 
 /* Memory for a value that comes in, a learner's own unconfirmed ones giving way; 0: none. */

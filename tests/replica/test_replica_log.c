@@ -4,6 +4,7 @@
  * compaction after the end or while newer values wait, and what an earlier engine asked for.
  */
 #include "cluster.h"
+#include "replica/replica_priv.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -264,6 +265,43 @@ static void test_replica_log_answers_of_an_earlier_run(void **state)
     end(c);
 }
 
+/*
+ * A learner drops own records for what comes in, and its log has to note each. While the log takes
+ * nothing it drops only as many as there is room to note.
+ */
+static void test_replica_log_learner_sheds_what_the_log_notes(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .nodes = 3, .checks = 16};
+    struct snic_replica_stats info = {.state = 0};
+    struct cluster_op *w;
+    (void)state;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t n = 0; n < 3; n++)
+        cluster_up(c, n, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    for (uint32_t k = 0; k < CLUSTER_KEYS; k++)
+        must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, k, &w) == 0);
+    cluster_run(c, SECOND);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, 0, &w) == 0);
+    cluster_up(c, 2, 0);
+    for (uint32_t i = 0; info.ddp.role != SNIC_DDP_LEARNER; i++) {
+        must(c, i < 1000000);
+        cluster_run(c, CLUSTER_MS / 100);
+        snic_replica_get_stats(c->node[2].r, &info);
+    }
+    struct snic_replica *r = c->node[2].r;
+    assert_int_equal(info.ddp.learning.hints, CLUSTER_KEYS);
+    assert_int_equal(replica_shed(r), 1);
+    while (r->log.tail - r->log.head + 2 < r->log.entries)
+        replica_log_flush(r, 1);
+    for (uint32_t i = 0; i < CLUSTER_KEYS; i++)
+        assert_int_equal(replica_shed(r), 0);
+    snic_replica_get_stats(r, &info);
+    assert_int_equal(info.ddp.learning.hints, CLUSTER_KEYS - 1);
+    cluster_free(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_log_newer_ones_wait_older_ones_go),
         cmocka_unit_test(test_replica_log_answers_of_an_earlier_run),
         cmocka_unit_test(test_replica_log_stalls_evict_none),
+        cmocka_unit_test(test_replica_log_learner_sheds_what_the_log_notes),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -42,6 +42,8 @@ BUGS = [
     ("what a learner's donor does not have stays in its log", "lib/replica/log.c",
      "int drops = (a->flags & SNIC_DDP_DROPS) != 0;",
      "int drops = (a->flags & SNIC_DDP_DROPS) != 0; if (drops) return;", FORMER),
+    ("a learner sheds more than its log can note", "lib/replica/node.c",
+     "replica_log_room(r, REPLICA_ROOM_TOMBSTONE) == 0 &&", "", ("tolog", "*sheds*")),
     ("M2 a learner's log is retired when it joins", "lib/replica/node.c",
      "if (r->log.gaps || r->log.too_much) {", "if (1) {", ("node", "*rejoins_by_difference*")),
     ("A8 a torn end is no doubt", "lib/wal/recover.c",
