@@ -111,5 +111,7 @@ void ds_cmd_unwatchkey(struct ds_call *k);
 void ds_watch_end_all(struct ds_shard *s, struct ds_client *c);
 /** The timer: of clients that have not taken what they were sent. */
 void ds_watch_retry(struct snic_timer *t, uint64_t now_ns);
+/** The timer: watches that found no time are filled. */
+void ds_watch_turn(struct snic_timer *t, uint64_t now_ns);
 
 #endif

@@ -309,7 +309,12 @@ struct ds_shard {
     struct ds_cursors *cursors;
     uint64_t scan_ns; /* iteration that scan_work is of; command_scan.c */
     uint64_t scan_work;
-    struct snic_link watch_waits; /* watch.c */
+    _Atomic uint32_t watches; /* of the shard; watch.c */
+    struct snic_link watch_later;
+    struct snic_timer turn_timer;
+    uint64_t turn_ns;
+    uint64_t turn_bytes;
+    struct snic_link watch_waits;
     struct snic_timer watch_timer;
     int watch_armed;
     struct snic_timer publish;

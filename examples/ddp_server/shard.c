@@ -189,6 +189,8 @@ void ds_shard_open(struct ds_shard *s)
     snic_link_init(&s->timed);
     snic_link_init(&s->watch_waits);
     snic_timer_init(&s->watch_timer, ds_watch_retry);
+    snic_link_init(&s->watch_later);
+    snic_timer_init(&s->turn_timer, ds_watch_turn);
     snic_timer_init(&s->retry_timer, ds_request_retry);
     s->drain.fn = shard_drain;
     s->random = (uint64_t)time(NULL) ^ s->index;
@@ -271,6 +273,7 @@ static void shard_drain(struct snic_loop_msg *m)
 
 void ds_shard_close(struct ds_shard *s)
 {
+    snic_loop_cancel(s->loop, &s->turn_timer);
     snic_store_stop(s->store);
     ex_front_close(s->front);
     snic_net_shut(s->net);

@@ -10,10 +10,13 @@
  *   W1 the store's part of a watch is the shard's; `link` and `closed` are the home's.
  *   W2 a watch ends with a cancellation from home to shard, which arrives before the carrier's last
  *      return there: that one frees it.
+ *   W3 what one iteration of a shard's loop puts is bounded, for all watches; others follow in the
+ *      next one.
  */
 #include "commands.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,8 @@
 #define WATCH_BYTES (64u << 10)   /* of a carrier, or more by one value */
 #define WATCH_UNSENT (256u << 10) /* that a client has not taken: nothing more is sent to it */
 #define WATCH_CLIENT_MAX 64u
+#define WATCH_SHARD_MAX 32768u      /* each change looks at all that wait */
+#define WATCH_TURN_BYTES (4u << 20) /* that one iteration of a loop puts, for all */
 #define WATCH_RETRY_NS 10000000u
 
 struct ds_watch {
@@ -31,17 +36,20 @@ struct ds_watch {
     struct ds_shard *home;
     uint64_t client;
     int64_t id;
-    int idle;              /* at the shard: the carrier waits for a change */
-    int cancelled;         /* at the shard: W2 */
-    int closed;            /* at home: not on the client's list any more */
-    struct snic_link link; /* at home: of the client */
-    struct snic_link wait; /* at home: the client has to take what it was sent */
+    int idle;               /* at the shard: the carrier waits for a change */
+    int cancelled;          /* at the shard: W2 */
+    int closed;             /* at home: not on the client's list any more */
+    struct snic_link link;  /* at home: of the client */
+    struct snic_link wait;  /* at home: the client has to take what it was sent */
+    struct snic_link later; /* at the shard, idle: W3 */
     unsigned char key[SNIC_STORE_KEY_MAX];
 };
 
 static void watch_destroy(struct ds_watch *w)
 {
     snic_store_watch_stop(w->shard->store, &w->w);
+    snic_link_remove(&w->later);
+    (void)atomic_fetch_sub(&w->shard->watches, 1);
     free(w->carrier.reply.data);
     free(w);
 }
@@ -75,6 +83,23 @@ static void watch_put(struct ds_watch *w, const char *kind, const struct snic_st
 
 static void watch_at_home(struct ds_request *r);
 
+/* Is it for the next iteration? (W3) */
+static int watch_later(struct ds_watch *w)
+{
+    struct ds_shard *s = w->shard;
+    uint64_t now = snic_loop_now(s->loop);
+
+    if (s->turn_ns != now)
+        s->turn_bytes = 0;
+    s->turn_ns = now;
+    if (s->turn_bytes < WATCH_TURN_BYTES)
+        return 0;
+    if (snic_link_alone(&w->later))
+        snic_link_append(&s->watch_later, &w->later);
+    snic_loop_arm(s->loop, &s->turn_timer, now);
+    return 1;
+}
+
 /* The carrier is at the shard: fill it and send it, or wait for a change. */
 static void watch_fill(struct ds_watch *w)
 {
@@ -82,6 +107,10 @@ static void watch_fill(struct ds_watch *w)
     struct resp_reply *r = &w->carrier.reply;
     int rc = 0;
 
+    w->idle = 1;
+    if (watch_later(w))
+        return;
+    snic_link_remove(&w->later);
     for (uint32_t i = 0; i < 256 && r->size < WATCH_BYTES && rc != SNIC_EAGAIN; i++) {
         struct snic_store_event e;
 
@@ -92,12 +121,26 @@ static void watch_fill(struct ds_watch *w)
             watch_put(w, "overflow", NULL);
     }
     if (r->size == 0) {
-        w->idle = 1;
+        free(r->data); /* there may be many that wait for long */
+        r->data = NULL;
+        r->room = 0;
         return;
     }
+    w->shard->turn_bytes += r->size;
     w->idle = 0;
     w->carrier.arrive = watch_at_home;
     ds_mail_send(w->shard, w->home, &w->carrier);
+}
+
+/* The next iteration (W3). */
+void ds_watch_turn(struct snic_timer *t, uint64_t now_ns)
+{
+    struct ds_shard *s = SNIC_CONTAINER(t, struct ds_shard, turn_timer);
+    struct snic_link *l = &s->watch_later;
+
+    (void)now_ns;
+    while (!snic_link_alone(l) && !watch_later(SNIC_CONTAINER(l->next, struct ds_watch, later)))
+        watch_fill(SNIC_CONTAINER(l->next, struct ds_watch, later));
 }
 
 static void watch_ready(struct snic_store_watch *s)
@@ -205,6 +248,24 @@ static void watch_end(struct ds_client *c, struct ds_watch *w)
     watch_return(w);
 }
 
+/* Those of one number, or of any: 0. @return how many */
+static uint32_t watch_end_some(struct ds_client *c, int64_t id)
+{
+    struct snic_link *l = c->watches.next;
+    uint32_t ended = 0;
+
+    while (l != &c->watches) {
+        struct ds_watch *w = SNIC_CONTAINER(l, struct ds_watch, link);
+
+        l = l->next;
+        if (id != 0 && w->id != id)
+            continue;
+        ended++;
+        watch_end(c, w);
+    }
+    return ended;
+}
+
 void ds_watch_end_all(struct ds_shard *s, struct ds_client *c)
 {
     (void)s;
@@ -259,9 +320,16 @@ static int watch_start(struct ds_call *k, struct ds_shard *shard, int64_t id, in
 {
     struct ds_watch *w = calloc(1, sizeof(*w));
 
+    if (atomic_fetch_add(&shard->watches, 1) >= WATCH_SHARD_MAX) {
+        (void)atomic_fetch_sub(&shard->watches, 1);
+        ds_error(k->reply, "ERR at most %u watches of a shard", WATCH_SHARD_MAX);
+        free(w);
+        return -1;
+    }
     if (w == NULL || watch_from(k, shard->index, &w->w.position) != 0) {
         if (w == NULL)
             ds_error(k->reply, "OOM out of memory");
+        (void)atomic_fetch_sub(&shard->watches, 1);
         free(w);
         return -1;
     }
@@ -274,6 +342,7 @@ static int watch_start(struct ds_call *k, struct ds_shard *shard, int64_t id, in
     memcpy(w->key, k->argv[1].data, k->argv[1].size);
     w->carrier.reply.resp3 = k->reply->resp3;
     snic_link_init(&w->wait);
+    snic_link_init(&w->later);
     snic_link_init(&w->link);
     snic_link_append(&k->client->watches, &w->link);
     k->client->watches_count++;
@@ -305,31 +374,21 @@ void ds_cmd_watchkey(struct ds_call *k)
     }
     for (uint32_t i = 0; i < (prefix ? n->count : 1u); i++)
         if (watch_start(k, prefix ? &n->shards[i] : ds_key_shard(n, &k->argv[1], &hash), id,
-                        prefix) != 0)
+                        prefix) != 0) {
+            (void)watch_end_some(c, id);
             return;
+        }
     c->watch_ids = id;
     resp_put_count(k->reply, ':', id);
 }
 
 void ds_cmd_unwatchkey(struct ds_call *k)
 {
-    struct ds_client *c = k->client;
-    struct snic_link *l = c->watches.next;
     int64_t id = 0;
-    int64_t ended = 0;
 
     if (k->argc > 2 || (k->argc == 2 && resp_number(k->argv[1].data, k->argv[1].size, &id) != 0)) {
         ds_error(k->reply, "ERR syntax error");
         return;
     }
-    while (l != &c->watches) {
-        struct ds_watch *w = SNIC_CONTAINER(l, struct ds_watch, link);
-
-        l = l->next;
-        if (id != 0 && w->id != id)
-            continue;
-        ended++;
-        watch_end(c, w);
-    }
-    resp_put_count(k->reply, ':', ended > 0);
+    resp_put_count(k->reply, ':', watch_end_some(k->client, id) > 0);
 }

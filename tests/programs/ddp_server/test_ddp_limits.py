@@ -123,6 +123,25 @@ def test_large_replies(binary):
         assert all(len(many.reply()) == 1 << 20 for _ in range(200))
 
 
+def test_many_watches(binary):
+    """Each change looks at all that wait."""
+    with Cluster(binary, nodes=1).found() as k:
+        conns = [k.conn(0) for _ in range(512)]
+        for n, c in enumerate(conns):
+            for i in range(64):
+                c.send("WATCHKEY", "w%d.%d" % (n, i))
+        for c in conns:
+            replies = [c.reply() for _ in range(128)]
+            assert not any(isinstance(r, Error) for r in replies)
+        more = k.conn(0)
+        refused(more.cmd("WATCHKEY", "more"), "32768 watches")
+        refused(more.cmd("WATCHPREFIX", ""), "32768 watches")
+        assert more.cmd("SET", "w511.63", "v") == "OK"
+        assert conns[511].reply()[2] == b"put"
+        conns[0].close()
+        k.until(0, "WATCHKEY", "more", want=lambda r: r == 1)
+
+
 def test_scopes_beyond_the_table(binary):
     with Cluster(binary, nodes=1, options=["--request-timeout", "1"]).found() as k:
         conns = [k.conn(0) for _ in range(300)]  # the store has 256: the others are refused
