@@ -69,8 +69,39 @@ static void status_progress(const struct ctl_reply *s)
             ctl_number(p, "unconfirmed"), ctl_number(p, "pulled"), ctl_number(p, "pulled_bytes"));
 }
 
-static void status_shard(const struct ctl_reply *s)
+static int ctl_has(const struct ctl_reply *r, const char *name, int64_t node)
 {
+    const struct ctl_reply *v = ctl_reply_find(r, name);
+
+    for (size_t i = 0; v != NULL && i < v->count; i++)
+        if (v->items[i].number == node)
+            return 1;
+    return 0;
+}
+
+/* A member whose directory was lost, and who was started again without `replace`: it has every key,
+ * and the next failure stops the cluster. */
+static int status_voteless(const struct ctl_reply *s, int64_t node)
+{
+    return ctl_reply_find(s, "vote") != NULL && ctl_number(s, "vote") == 0 &&
+           ctl_has(s, "full", node) && !ctl_has(s, "vacant", node);
+}
+
+/* A witness that does what it is for: it votes, and hears a majority. */
+static int status_witness(const struct ctl_reply *s, int64_t node)
+{
+    const struct ctl_reply *hears = ctl_reply_find(s, "hears");
+    const struct ctl_reply *configured = ctl_reply_find(s, "configured");
+
+    return ctl_has(s, "witness", node) && ctl_number(s, "vote") != 0 && hears != NULL &&
+           configured != NULL && 2 * hears->count > configured->count;
+}
+
+/* @return 1: it serves, or is a witness; and has its vote */
+static int status_shard(const struct ctl_reply *s, int64_t node)
+{
+    int voteless = status_voteless(s, node);
+    int writable = ctl_number(s, "writable") != 0 || ctl_has(s, "witness", node);
     const struct ctl_reply *peers = ctl_reply_find(s, "peers");
     int64_t segments = ctl_number(s, "log_segments");
     char full[64];
@@ -84,9 +115,13 @@ static void status_shard(const struct ctl_reply *s)
            ", full %s, learners %s, vacant %s, min_full %" PRId64 "%s, %" PRId64
            " keys, log %" PRId64 "%% full\n",
            ctl_number(s, "shard"), ctl_text(s, "state"), ctl_number(s, "epoch"), full, learners,
-           vacant, ctl_number(s, "min_full"),
-           ctl_number(s, "writable") != 0 ? "" : " (writes are refused)", ctl_number(s, "keys"),
+           vacant, ctl_number(s, "min_full"), writable ? "" : " (writes are refused)",
+           ctl_number(s, "keys"),
            segments > 0 ? 100 - 100 * ctl_number(s, "log_segments_free") / segments : 0);
+    if (voteless)
+        printf("    this node has no vote, since its directory was lost: `ddp_server ctl replace "
+               "--node %" PRId64 "` gives it one\n",
+               node);
     status_progress(s);
     for (size_t i = 0; peers != NULL && i < peers->count; i++) {
         const struct ctl_reply *p = &peers->items[i];
@@ -98,9 +133,10 @@ static void status_shard(const struct ctl_reply *s)
                ctl_number(p, "flush_us"), ctl_number(p, "lag_messages"), ctl_number(p, "lag_bytes"),
                refusal[0] != 0 ? ", refused: " : "", refusal);
     }
+    return (ctl_number(s, "serves") != 0 && !voteless) || status_witness(s, node);
 }
 
-/* One node. @return 1: it serves */
+/* One node. @return 1: nothing is wrong */
 static int status_node(const char *address, const struct ctl *c)
 {
     const char *words[] = {"CLUSTER", "STATE"};
@@ -118,16 +154,14 @@ static int status_node(const char *address, const struct ctl *c)
     printf("%s: node %" PRId64 " of %" PRId64 "\n", address, ctl_number(&r, "node"),
            ctl_number(&r, "nodes"));
     shards = ctl_reply_find(&r, "shards");
-    for (size_t i = 0; shards != NULL && i < shards->count; i++) {
-        status_shard(&shards->items[i]);
-        serves &= ctl_number(&shards->items[i], "serves") != 0;
-    }
+    for (size_t i = 0; shards != NULL && i < shards->count; i++)
+        serves &= status_shard(&shards->items[i], ctl_number(&r, "node"));
     ctl_reply_free(&r);
     ctl_link_close(&l);
     return serves;
 }
 
-/* All nodes: those of --connect, or what these know of. @return exit code: 1 some do not serve */
+/* All nodes: those of --connect, or what these know of. @return exit code: 1 something is wrong */
 static int ctl_status(const struct ctl *c)
 {
     char text[4096];

@@ -42,6 +42,7 @@ struct metrics_progress {
 static void metrics_add(struct ds_snapshot *sum, const struct ds_snapshot *s, int first)
 {
     sum->replica.serves = (first || sum->replica.serves) && s->replica.serves;
+    sum->replica.member.vote = (first || sum->replica.member.vote) && s->replica.member.vote;
     sum->replica.writable = (first || sum->replica.writable) && s->replica.writable;
     if (first || s->replica.full < sum->replica.full)
         sum->replica.full = s->replica.full;
@@ -114,6 +115,7 @@ static void metrics_add_latencies(struct ds_snapshot *sum, const struct ds_snaps
 static void metrics_node(struct metrics_out *o, const struct ds_snapshot *s)
 {
     metrics_put(o, s->replica.serves, 0, "serves");
+    metrics_put(o, s->replica.member.vote, 0, "vote");
     metrics_put(o, s->replica.writable, 0, "writable");
     metrics_put(o, s->replica.full, 0, "full_nodes");
     metrics_put(o, s->replica.min_full, 0, "min_full");

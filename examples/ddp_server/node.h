@@ -320,6 +320,7 @@ struct ds_shard {
     struct snic_timer publish;
     uint64_t bytes; /* of the commands of all clients that are under way */
     int served;     /* as the log has it */
+    int replaced;   /* likewise */
     uint32_t epoch; /* likewise */
     uint32_t phase; /* DS_PHASE_* as the log has it */
     uint64_t reported_ns;
@@ -361,8 +362,8 @@ void ds_shard_close(struct ds_shard *s);
 
 /* ---- state.c ---- */
 
-/** What the node is doing: "serves". */
-const char *ds_state_name(const struct snic_replica_stats *i);
+/** What @p node, whose figures these are, is doing: "serves". */
+const char *ds_state_name(const struct snic_replica_stats *i, uint64_t node);
 /** How much a learner has compared; 0 before the log is open, 100 for others. */
 uint32_t ds_learned_percent(const struct snic_replica_stats *i);
 /** Log progress of the last snapshot; from the shard's loop. */

@@ -6,6 +6,7 @@
 #include "../server/memory.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static void shard_open_net(struct ds_shard *s)
                                     .taken_wait_ms = EX_TAKEN_WAIT_MS,
                                     .sent_ms = UINT32_MAX,
                                     .send_queue = SHARD_SENDS,
+                                    .dgram_flags = SNIC_NET_DGRAM_WAIT,
                                     .dgram_recv_bytes = SHARD_DGRAM_BYTES,
                                     .dgram_send_bytes = SHARD_DGRAM_BYTES};
     int r;
@@ -168,12 +170,36 @@ static void shard_open_store(struct ds_shard *s)
                ex_listen_error(text, r));
 }
 
+/* Once for each change. A removed node does not notify. */
+static void shard_log_state(struct ds_shard *s, const struct snic_replica_stats *i)
+{
+    int replaced = i->state == SNIC_REPLICA_RUNNING && i->member.state == SNIC_MEMBER_REPLACED;
+
+    if (s->epoch != i->member.view.epoch || s->served != (int)i->serves ||
+        s->replaced != replaced) {
+        s->epoch = i->member.view.epoch;
+        s->replaced = replaced;
+        s->served = (int)i->serves;
+        ex_log(EX_INFO, "shard %u: epoch %u, full 0x%x, learners 0x%x, this node %s", s->index,
+               i->member.view.epoch, i->member.view.full, i->member.view.learners,
+               ds_state_name(i, s->node->config->node));
+        if (i->serves && !i->member.vote)
+            ex_log(EX_WARNING,
+                   "shard %u: this node has no vote, since its directory was lost: `ddp_server ctl "
+                   "replace --node %" PRIu64 "` gives it one",
+                   s->index, s->node->config->node);
+    }
+}
+
 static void shard_publish(struct snic_timer *t, uint64_t now_ns)
 {
     struct ds_shard *s = SNIC_CONTAINER(t, struct ds_shard, publish);
+    struct snic_replica_stats i;
 
     ds_request_expire(s, now_ns);
     ds_state_publish(s);
+    snic_replica_get_stats(snic_store_replica(s->store), &i);
+    shard_log_state(s, &i);
     ds_state_progress(s, now_ns);
     snic_loop_arm(s->loop, t, now_ns + SHARD_PUBLISH_NS);
 }
@@ -235,12 +261,7 @@ static void shard_notify(void *ctx)
         if (i.failure != 0)
             shard_failed(s, i.failure);
     }
-    if (s->epoch != i.member.view.epoch || s->served != (int)i.serves) {
-        s->epoch = i.member.view.epoch;
-        s->served = (int)i.serves;
-        ex_log(EX_INFO, "shard %u: epoch %u, full 0x%x, learners 0x%x, this node %s", s->index,
-               i.member.view.epoch, i.member.view.full, i.member.view.learners, ds_state_name(&i));
-    }
+    shard_log_state(s, &i);
 }
 
 /* ---- The end ---- */

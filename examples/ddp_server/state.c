@@ -7,7 +7,7 @@
 
 #define STATE_REPORT_NS 2000000000u /* between two lines of progress */
 
-const char *ds_state_name(const struct snic_replica_stats *i)
+const char *ds_state_name(const struct snic_replica_stats *i, uint64_t node)
 {
     static const char *const states[] = {
         [SNIC_MEMBER_BOOTING] = "is booting",
@@ -24,6 +24,8 @@ const char *ds_state_name(const struct snic_replica_stats *i)
         return "is reading its log";
     if (i->state == SNIC_REPLICA_STOPPED)
         return "has stopped";
+    if (i->member.state == SNIC_MEMBER_OUTSIDE && (i->member.view.witness >> node & 1) != 0)
+        return "is a witness: it votes and has no data";
     return i->member.state < SNIC_COUNTOF(states) && states[i->member.state] != NULL
                ? states[i->member.state]
                : "is in an unknown state";
@@ -38,7 +40,8 @@ void ds_state_put(struct ds_shard *s, struct resp_reply *reply)
     loading = i.state == SNIC_REPLICA_READING ||
               (i.state == SNIC_REPLICA_RUNNING && i.member.state == SNIC_MEMBER_LEARNING);
     ds_error(reply, "%s the node does not serve: shard %u %s (epoch %u): use another node",
-             loading ? "LOADING" : "CLUSTERDOWN", s->index, ds_state_name(&i), i.member.view.epoch);
+             loading ? "LOADING" : "CLUSTERDOWN", s->index,
+             ds_state_name(&i, s->node->config->node), i.member.view.epoch);
 }
 
 static void state_put_no_quorum(struct ds_shard *s, struct resp_reply *reply, uint32_t copies)

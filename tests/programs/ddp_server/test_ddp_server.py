@@ -387,6 +387,64 @@ def test_founding_ctl_and_backup(binary):
             refused(d.cmd("GET", "k1"), "")
 
 
+def test_a_lost_disk_has_no_vote(binary):
+    """A node that was started with an empty directory and without `replace`."""
+    with Cluster(binary) as k:
+        k.config = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", k.config, "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
+            ",".join("127.0.0.1:%d" % p for p in k.ports))
+        k.found()
+        status = (binary, "ctl", "status", "--config", k.config)
+        assert "no vote" not in run(*status)
+        k.kill(1)
+        shutil.rmtree(os.path.join(k.directory, "1"))
+        time.sleep(1.1)  # a file's number is the second that it was made in
+        k.start(1)
+        k.wait(1)
+        text = run(*status, code=1)
+        assert text.count("serves") == 3 and text.count("has no vote") == 1, text
+        assert "`ddp_server ctl replace --node 1`" in text, text
+        assert "has no vote" in k.log(1), k.log(1)
+        run(binary, "ctl", "replace", "--config", k.config, "--node", "1")
+        k.until(1, "CLUSTER", "STATE",
+                want=lambda r: all(fields(s)["vote"] == 1 and fields(s)["serves"] for s in r[5]))
+        settled(k, 0, full=[0, 1, 2])
+        k.kill(0)  # the two others are a majority
+        k.until(1, "SET", "k", "v", want=lambda r: r == "OK")
+
+
+def test_status_of_a_witness(binary):
+    """It serves no client, and that is no error."""
+    with Cluster(binary) as k:
+        k.config = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", k.config, "--witness", "2", "--min-full", "1", "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
+            ",".join("127.0.0.1:%d" % p for p in k.ports))
+        for i in range(3):
+            k.start(i, True)
+        k.until(2, "GET", "k", want=lambda r: "is a witness" in str(r))
+        k.wait(0)
+        k.wait(1)
+        text = run(binary, "ctl", "status", "--config", k.config)
+        assert "is a witness" in text and "refused" not in text, text
+        k.kill(0)
+        k.kill(1)
+        k.until(2, "CLUSTER", "STATE", want=lambda r: len(fields(r[5][0])["hears"]) == 1)
+        third = "127.0.0.1:%d" % k.ports[2]
+        run(binary, "ctl", "status", "--config", k.config, "--connect", third, code=1)
+
+
+def test_a_port_of_a_killed_node(binary):
+    """What it had in an io_uring the kernel closes some time later: its successor waits."""
+    with Cluster(binary, 1) as k:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind(("127.0.0.1", k.peers[0]))
+            k.start(0, True)
+            time.sleep(0.5)
+        k.wait(0)
+
+
 def settled(k, i, **want):
     """Until each shard of node i reports these, and nothing is vacant."""
     def right(reply):
@@ -501,6 +559,12 @@ def test_add_and_remove(binary):
         run(binary, "ctl", "remove", *at, "--node", "1")
         settled(k, 0, full=[0, 2, 3], configured=[0, 2, 3])
         refused(k.conn(1).cmd("GET", "k1"), "CLUSTERDOWN")
+        k.until(1, "GET", "k1", want=lambda r: "was removed" in str(r))
+        for _ in range(600):
+            if "was removed" in k.log(1):
+                break
+            time.sleep(0.05)
+        assert "was removed" in k.log(1), k.log(1)
         k.kill(1)
         assert "no such node" in run(binary, "ctl", "remove", *at, "--node", "9", code=1)
         k.kill(2)  # the new node counts
