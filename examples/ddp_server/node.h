@@ -324,6 +324,7 @@ struct ds_shard {
     uint32_t epoch; /* likewise */
     uint32_t phase; /* DS_PHASE_* as the log has it */
     uint64_t reported_ns;
+    uint64_t learned; /* keys, likewise */
     int stopped;
     uint64_t commands;
     uint64_t errors; /* of commands on keys */

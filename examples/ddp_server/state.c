@@ -132,15 +132,21 @@ void ds_state_progress(struct ds_shard *s, uint64_t now_ns)
                          ? DS_PHASE_LEARNS
                          : DS_PHASE_NONE;
 
-    if (s->phase != phase) {
+    uint64_t learned = i->ddp.learning.confirmed + i->ddp.learning.pulled;
+
+    /* What lasts for less than the time between two publications is seen by what it has done. */
+    if (s->phase != phase || (phase == DS_PHASE_NONE && s->learned != learned)) {
         if (s->phase == DS_PHASE_READS && i->state == SNIC_REPLICA_RUNNING)
             ex_log(EX_INFO, "shard %u: has opened its log: %u records", s->index, i->ddp.records);
-        if (s->phase == DS_PHASE_LEARNS && (i->member.view.full >> s->node->config->node & 1) != 0)
+        if (phase == DS_PHASE_NONE && (s->phase == DS_PHASE_LEARNS || s->learned != learned) &&
+            (i->member.view.full >> s->node->config->node & 1) != 0) {
+            s->learned = learned;
             ex_log(EX_INFO,
                    "shard %u: has learned: %" PRIu64 " keys of its own confirmed, %" PRIu64
                    " pulled (%" PRIu64 " bytes)",
                    s->index, i->ddp.learning.confirmed, i->ddp.learning.pulled,
                    i->ddp.learning.bytes);
+        }
         s->phase = phase;
         s->reported_ns = now_ns;
     } else if (phase != DS_PHASE_NONE && now_ns - s->reported_ns >= STATE_REPORT_NS) {
