@@ -38,8 +38,9 @@
  *     write and its sync are one request.
  *   Full. The space is there from the beginning (format writes all of it), so a full log refuses
  *     appends with SNIC_ENOSPC and works otherwise. Where the file system has no space for a write
- *     nevertheless (a sparse copy of the file, a thin volume), the write is repeated until it has,
- *     and appends are refused with SNIC_ENOSPC meanwhile; room() follows. A part of the log is kept
+ *     nevertheless (a sparse copy of the file, a thin volume), the log fails with SNIC_ENOSPC; with
+ *     SNIC_WAL_REPEAT the write is repeated until it has, and appends are refused with SNIC_ENOSPC
+ *     meanwhile; room() follows. A part of the log is kept
  *     for compaction, and one for records that are TOMBSTONEs, so that there is a way out of a full
  *     log.
  *
@@ -145,6 +146,7 @@ struct snic_wal_record {
 #define SNIC_WAL_CREATE (1u << 0) /**< format a blank device (all zeros); open anything else   */
 #define SNIC_WAL_FORMAT (1u << 1) /**< format whatever is there: all records are gone       */
 #define SNIC_WAL_NO_FUA (1u << 2) /**< write and flush even where the device has FUA        */
+#define SNIC_WAL_REPEAT (1u << 3) /**< wait for space beneath the device instead of failing */
 
 /** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_wal_opts {

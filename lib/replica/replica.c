@@ -147,6 +147,7 @@ static const char *replica_options(struct snic_replica_opts *o,
     o->sends_max = (uint32_t)snic_pow2_up(o->sends_max);
     o->wal.opts_size = sizeof(o->wal);
     o->wal.record_max = o->value_max;
+    o->wal.flags |= SNIC_WAL_REPEAT;
     o->wal.window_ns = o->background_ns;
     return replica_parts_wrong(o);
 }

@@ -20,8 +20,8 @@ static void wal_pump(struct snic_wal *w);
  */
 static int wal_may_repeat(const struct snic_wal *w, const struct wal_op *op)
 {
-    return w->phase == WAL_OPEN && op->req.op == SNIC_IO_WRITE &&
-           ((op->flags & SNIC_IO_FUA) == 0 || wal_trusts_reads(w));
+    return (w->opts.flags & SNIC_WAL_REPEAT) != 0 && w->phase == WAL_OPEN &&
+           op->req.op == SNIC_IO_WRITE && ((op->flags & SNIC_IO_FUA) == 0 || wal_trusts_reads(w));
 }
 
 static void wal_op_end(struct wal_op *op, int64_t result)
@@ -169,8 +169,7 @@ static int wal_options(struct snic_wal_opts *o, struct wal_geo *g, const struct 
                        const struct snic_wal_opts *in)
 {
     memset(o, 0, sizeof(*o));
-    if (snic_opts_copy(o, sizeof(*o), in) != 0 || o->pad != 0 ||
-        (o->flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT | SNIC_WAL_NO_FUA)) != 0)
+    if (snic_opts_copy(o, sizeof(*o), in) != 0 || o->pad != 0 || (o->flags & ~SNIC_WAL__FLAGS) != 0)
         return SNIC_EINVAL;
     o->batches = o->batches != 0 ? o->batches : 4;
     o->window_ns = o->window_ns != 0 ? o->window_ns : 2000000;
@@ -234,7 +233,7 @@ const char *snic_wal_opts_wrong(const struct snic_io *io, const struct snic_wal_
         return "opts_size: not the struct's, or an unknown option is set";
     if (o.pad != 0)
         return "pad: not 0";
-    if ((o.flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT | SNIC_WAL_NO_FUA)) != 0)
+    if ((o.flags & ~SNIC_WAL__FLAGS) != 0)
         return "flags: unknown bits";
     if (o.batches != 0 && (o.batches < 2 || o.batches > SNIC_WAL__BATCHES_MAX))
         return "batches: not 2..64";

@@ -42,7 +42,8 @@
 #define SNIC_WAL__BLANK_BYTES (128u << 10) /* what is looked at to call a device blank */
 #define SNIC_WAL__PACE 4u                  /* bytes compacted for each byte appended */
 #define SNIC_WAL__PIECE (256u << 10)       /* bytes read and looked through in one step */
-#define SNIC_WAL__RETRY_NS 200000000u      /* a write that found no space is repeated */
+#define SNIC_WAL__FLAGS (SNIC_WAL_CREATE | SNIC_WAL_FORMAT | SNIC_WAL_NO_FUA | SNIC_WAL_REPEAT)
+#define SNIC_WAL__RETRY_NS 200000000u /* a write that found no space is repeated */
 
 /* ---- What is on the device ---- */
 

@@ -211,7 +211,7 @@ int walfix_open(struct walfix *f, uint32_t flags)
         .keep = walfix_keep,
     };
     size_t size;
-    f->opts.flags = flags | (f->opts.flags & SNIC_WAL_NO_FUA);
+    f->opts.flags = flags | (f->opts.flags & (SNIC_WAL_NO_FUA | SNIC_WAL_REPEAT));
     f->opened = 0;
     f->failed = 0;
     f->accepted = 0;

@@ -104,7 +104,7 @@ static void nothing_failed(void *ctx, int error)
 static void test_wal_open_bad_options_refused(void **state)
 {
     static const struct snic_wal_opts bad[] = {
-        {.flags = 8},
+        {.flags = 16},
         {.pad = 1},
         {.segment_bytes = 8192},
         {.segment_bytes = 16384 + 512},

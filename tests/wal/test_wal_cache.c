@@ -245,7 +245,7 @@ static void test_wal_cache_no_space_beneath_refused_then_continues(void **state)
 {
     struct snic_wal_info info;
     (void)state;
-    rig(SNIC_WAL_NO_FUA, 0, 1);
+    rig(SNIC_WAL_NO_FUA | SNIC_WAL_REPEAT, 0, 1);
     assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
     fault(SNIC_FAULT_ERROR, 1u << SNIC_IO_WRITE, 1, 4, SNIC_ENOSPC);
     assert_int_equal(walfix_append(&fix, 1, 0), 0);
@@ -270,6 +270,19 @@ static void test_wal_cache_no_space_beneath_refused_then_continues(void **state)
     assert_int_equal(walfix_open(&fix, 0), 0);
     walfix_judge(&fix);
     assert_string_equal(fix.why, "");
+    walfix_end(&fix);
+}
+
+/* Without SNIC_WAL_REPEAT the log ends: who waits for its records is answered. */
+static void test_wal_cache_no_space_beneath_fails_unless_repeated(void **state)
+{
+    (void)state;
+    rig(0, 0, 1);
+    assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
+    fault(SNIC_FAULT_ERROR, 1u << SNIC_IO_WRITE, 1, 1, SNIC_ENOSPC);
+    assert_int_equal(walfix_append(&fix, 1, 0), 0);
+    walfix_settle(&fix);
+    assert_int_equal(fix.failed, SNIC_ENOSPC);
     walfix_end(&fix);
 }
 
@@ -432,6 +445,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wal_cache_sync_lost_reported_is_there),
         cmocka_unit_test(test_wal_cache_direct_sync_lost_reported_is_there),
         cmocka_unit_test(test_wal_cache_no_space_beneath_refused_then_continues),
+        cmocka_unit_test(test_wal_cache_no_space_beneath_fails_unless_repeated),
         cmocka_unit_test(test_wal_cache_no_space_at_flush_fails_as_no_space),
         cmocka_unit_test(test_wal_cache_opening_progress_rises_to_total),
         cmocka_unit_test(test_wal_cache_records_of_8_mib_laps),
