@@ -3,6 +3,7 @@
 #include "common.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -180,6 +181,23 @@ void ex_io_uring_why(int rc, int os_error, char *text, size_t size)
         (void)snprintf(text, size, "%s", os_error != 0 ? strerror(os_error) : snic_strerror(rc));
         break;
     }
+}
+
+int ex_folder_sync(const char *path)
+{
+    char folder[4200];
+    const char *end = strrchr(path, '/');
+    int fd;
+    int r;
+
+    (void)snprintf(folder, sizeof(folder), "%.*s", end != NULL ? (int)(end - path + 1) : 1,
+                   end != NULL ? path : ".");
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    r = fsync(fd);
+    (void)close(fd);
+    return r;
 }
 
 void ex_no_room(const char *path, uint64_t size, const char *why, int os_error)

@@ -81,6 +81,8 @@ void ex_report_refused(struct ex_refused *last, uint64_t refused, uint64_t conns
 void ex_open_files(const char *name, uint64_t count);
 /** Why listening at @p address, or on the UNIX socket of that path, ended with SNIC_E* @p r. */
 const char *ex_listen_error(const char *address, int r);
+/** Make the names in the folder that holds @p path durable. 0; -1 errno */
+int ex_folder_sync(const char *path);
 /** Exits if @p os_error is that a new file of @p size bytes, what @p why asks for, has no room. */
 void ex_no_room(const char *path, uint64_t size, const char *why, int os_error);
 /** A client that waits for its server: without progress for timeout_s it exits with an error. */

@@ -190,7 +190,7 @@ static void found_write(const char *path, const char *text, size_t size, unsigne
 
     if (fd < 0)
         ex_die("cannot make '%s': %s", path, strerror(errno));
-    if (write(fd, text, size) != (ssize_t)size || fsync(fd) != 0)
+    if (write(fd, text, size) != (ssize_t)size || fsync(fd) != 0 || ex_folder_sync(path) != 0)
         ex_die("cannot write '%s': %s", path, strerror(errno));
     (void)close(fd);
 }

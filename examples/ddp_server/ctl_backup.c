@@ -152,7 +152,7 @@ void ctl_backup(struct ctl_link *l, const struct ctl *c)
     snic_put_le32(head + 4, snic_crc32c(snic_crc32c(0, head, 4), head + 8, 8));
     backup_write(&b, head, sizeof(head));
     if (fflush(b.file) != 0 || fsync(fileno(b.file)) != 0 || fclose(b.file) != 0 ||
-        rename(temporary, c->file) != 0)
+        rename(temporary, c->file) != 0 || ex_folder_sync(c->file) != 0)
         ex_die("cannot write '%s' (--file): %s", c->file, strerror(errno));
     printf("%" PRIu64 " keys, %" PRIu64 " bytes written to %s\n", b.records, b.bytes, c->file);
     free(b.block);

@@ -62,7 +62,7 @@ static int identity_write(const struct ds_config *c, const char *path)
         return -1;
     ok = write(fd, text, (size_t)size) == size && fdatasync(fd) == 0;
     (void)close(fd);
-    return ok && rename(temporary, path) == 0 ? 0 : -1;
+    return ok && rename(temporary, path) == 0 && ex_folder_sync(path) == 0 ? 0 : -1;
 }
 
 /* The number of a node's files (member.h) is the second that they were begun in: a new directory's

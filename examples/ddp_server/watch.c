@@ -120,6 +120,11 @@ static void watch_fill(struct ds_watch *w)
         else if (rc == SNIC_EOVERFLOW)
             watch_put(w, "overflow", NULL);
     }
+    if (r->failed) { /* no memory: changes are missing */
+        r->failed = 0;
+        r->size = 0;
+        watch_put(w, "overflow", NULL);
+    }
     if (r->size == 0) {
         free(r->data); /* there may be many that wait for long */
         r->data = NULL;
