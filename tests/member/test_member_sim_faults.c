@@ -45,6 +45,13 @@ void sim_report(struct sim *s, uint32_t i, uint32_t kind, uint32_t mask)
     sim_step(s, i, &ev);
 }
 
+/* One draw after the other: compilers order those in one call differently. */
+static void sim_complain(struct sim *s, uint32_t i)
+{
+    uint32_t whom = (uint32_t)sim_below(s, 1u << s->count);
+    sim_report(s, i, sim_chance(s, 500) ? SNIC_MEMBER_SLOW : SNIC_MEMBER_SILENT, whom);
+}
+
 void sim_chaos(struct sim *s)
 {
     uint32_t i = (uint32_t)sim_below(s, s->count);
@@ -72,8 +79,7 @@ void sim_chaos(struct sim *s)
         s->nodes[i].paused_until = s->now + sim_below(s, 3 * s->opts.lease_ns);
         break;
     case 8:
-        sim_report(s, i, sim_chance(s, 500) ? SNIC_MEMBER_SLOW : SNIC_MEMBER_SILENT,
-                   (uint32_t)sim_below(s, 1u << s->count));
+        sim_complain(s, i);
         break;
     default:
         sim_report(s, i, SNIC_MEMBER_NEED_EPOCH, 0);
