@@ -68,7 +68,8 @@ static void client_send(struct ds_shard *s, uint64_t client, uint64_t seq,
         iov.base = (void *)(uintptr_t)lost;
         iov.size = sizeof(lost) - 1;
     }
-    ex_front_reply(s->front, client, seq, &iov, silent ? 0 : 1, flags);
+    if (s->front != NULL) /* the node has not ended */
+        ex_front_reply(s->front, client, seq, &iov, silent ? 0 : 1, flags);
 }
 
 /* A part of a command of several keys has ended. @return 1: it was the last */

@@ -325,8 +325,12 @@ int ds_ctl(int argc, char **argv)
     int verb = argc > 1 && argv[1][0] != '-';
 
     ctl_options(&c, &config, argc - verb, argv + verb);
-    if (strcmp(c.verb, "status") == 0)
-        return ctl_status(&c);
+    if (strcmp(c.verb, "status") == 0) {
+        int code = ctl_status(&c);
+
+        snic_ebs_openssl_close(c.secret);
+        return code;
+    }
     while (i < SNIC_COUNTOF(verbs) && strcmp(c.verb, verbs[i].name) != 0)
         i++;
     if (i == SNIC_COUNTOF(verbs))

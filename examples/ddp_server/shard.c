@@ -296,13 +296,14 @@ void ds_shard_close(struct ds_shard *s)
 {
     snic_loop_cancel(s->loop, &s->turn_timer);
     snic_store_stop(s->store);
+    snic_loop_cancel(s->loop, &s->publish);
+    snic_loop_cancel(s->loop, &s->watch_timer);
     ex_front_close(s->front);
+    s->front = NULL; /* what ends while the net shuts finds none */
     snic_net_shut(s->net);
     (void)snic_store_fini(s->store);
     snic_io_close(s->log);
     snic_loop_cancel(s->loop, &s->retry_timer);
-    snic_loop_cancel(s->loop, &s->publish);
-    snic_loop_cancel(s->loop, &s->watch_timer);
     if (s->secret != NULL)
         snic_ebs_openssl_close(s->secret);
     if (s->gcm != NULL)

@@ -199,7 +199,7 @@ static void watch_return(struct ds_watch *w)
 
 static void watch_arm(struct ds_shard *s)
 {
-    if (!snic_link_alone(&s->watch_waits) && !s->watch_armed) {
+    if (s->front != NULL && !s->watch_armed && !snic_link_alone(&s->watch_waits)) {
         s->watch_armed = 1;
         snic_loop_arm(s->loop, &s->watch_timer, snic_loop_now(s->loop) + WATCH_RETRY_NS);
     }
@@ -210,7 +210,7 @@ static void watch_at_home(struct ds_request *r)
     struct ds_watch *w = SNIC_CONTAINER(r, struct ds_watch, carrier);
     size_t unsent = 0;
 
-    if (!w->closed)
+    if (!w->closed && w->home->front != NULL)
         unsent = ex_front_push(w->home->front, w->client, r->reply.data, r->reply.size);
     if (unsent <= WATCH_UNSENT) {
         watch_return(w);
