@@ -101,9 +101,11 @@ class History:
                 self.reasons[reason] = self.reasons.get(reason, 0) + 1
             print(*words, file=self.file)
 
-    def fault(self, what, node, at=None):
+    def fault(self, what, node, at=None, *more):
+        at = at or self.now()
         with self.lock:
-            print("!", at or self.now(), what, node, file=self.file)
+            print("!", at, what, node, *more, file=self.file)
+        return at
 
     def comment(self, text):
         with self.lock:
@@ -193,6 +195,7 @@ class Client(threading.Thread):
         self.node = None
         self.number = 0
         self.overclaim = False
+        self.wrong = []
         self.session = int.from_bytes(os.urandom(7), "big") + 1
         self.sequence = 0
         self.connections = 0
@@ -253,30 +256,40 @@ class Client(threading.Thread):
         counter = is_counter(key)
         options = {"node": self.node}
         durability = self.kind.durability(self.rng, kind, counter)
+        copies = self.kind.copies(self.rng, kind)
+        if copies:
+            options["copies"] = copies
         if durability == "confirm":
             options["read"] = durability
         elif durability != "default":
-            options["dur"] = "all" if self.overclaim else durability
+            options["dur"] = durability
         if durability == "scope":
             options["scope"] = self.scope
+        if self.overclaim and kind != "get":
+            self.lie(key, options)
         value, words = "-", None
         if kind == "get":
             words = self.kind.get(key, durability)
         elif kind == "set":
             value, size = self.value()
-            words = self.kind.set(key, payload(value, size), durability)
+            words = self.kind.set(key, payload(value, size), durability, copies)
         elif kind == "del":
-            words = self.kind.delete(key, durability)
+            words = self.kind.delete(key, durability, copies)
         elif kind == "incr":
-            words = self.kind.incr(key, durability)
+            words = self.kind.incr(key, durability, copies)
         else:
-            value, words = self.prepare_cas(key, durability)
+            value, words = self.prepare_cas(key, durability, copies)
         if words:
             self.carry_out(kind, key, value, words, options)
             if durability == "scope":
                 self.open_scope = True
 
-    def prepare_cas(self, key, durability):
+    def lie(self, key, options):
+        """What was written with durability memory, and no copies named, passes for another."""
+        lies = {"dur": "all"}, {"dur": "here"}, {"copies": self.kind.nodes}
+        options.update(lies[int(key[len(key.rstrip("0123456789")):]) % 3])
+
+    def prepare_cas(self, key, durability, copies):
         """A compare-and-swap with what the key holds, which may be outdated when it is sent."""
         try:
             expect, found = self.kind.prepare_cas(self.connection, key)
@@ -287,7 +300,7 @@ class Client(threading.Thread):
         if self.rng.random() < 0.3:
             time.sleep(self.pause)
         return (f"{token_of(found)},{new}",
-                self.kind.cas(key, expect, payload(new, size), durability))
+                self.kind.cas(key, expect, payload(new, size), durability, copies))
 
     def set_once(self, key):
         """A write with a session: attempts at any nodes until one has an answer. It executes once,
@@ -337,6 +350,7 @@ class Client(threading.Thread):
             got = self.connection(*words)
             end = self.history.now()
             result = self.kind.result(kind, key, got)
+            self.claim(got, options)
         except Refusal as e:
             word = str(e).split()[0] if str(e) else "-"
             sure = word in self.kind.CERTAIN
@@ -348,6 +362,16 @@ class Client(threading.Thread):
             result = "unknown:" + type(e).__name__
             self.drop()
         self.history.operation(self.name, start, end, kind, key, value, result, **options)
+
+
+    def claim(self, answer, options):
+        """An answer that names the number of its copies: of no fewer than were asked for."""
+        claimed = self.kind.claimed(answer)
+        if claimed is None:
+            return
+        if claimed < options.get("copies", 0) and not self.overclaim:
+            self.wrong.append(f"{claimed} copies were answered, {options['copies']} asked for")
+        options["copies"] = max(claimed, options.get("copies", 0))
 
 
 class Scanner(threading.Thread):

@@ -4,6 +4,7 @@ full members."""
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
@@ -28,6 +29,7 @@ class Cluster:
         self.started = [0.0] * kind.nodes
         self.lock = threading.RLock()
         self.is_full = [False] * kind.nodes
+        self.full_at = [0] * kind.nodes
         self.end = threading.Event()
         self.observers = [threading.Thread(target=self.observe, args=(i,), daemon=True)
                           for i in range(kind.nodes)]
@@ -45,12 +47,14 @@ class Cluster:
         connection, last = None, self.history.now()
         while not self.end.wait(0.1):
             began = self.history.now()
-            full = False
+            full, log = False, []
             try:
                 if connection is None:
                     connection = ddpclients.Connection(self.kind.address(i), 1.0)
                     self.kind.greet(connection)
                 full = self.kind.full(i, connection)
+                if full and not self.is_full[i] and self.kind.from_log(connection):
+                    log = ["log"]
             except (OSError, ddpclients.Refusal):
                 if connection:
                     connection.close()
@@ -58,9 +62,9 @@ class Cluster:
             with self.lock:
                 if full and not self.is_full[i] and i not in self.killed | self.stopped:
                     self.is_full[i] = True
-                    self.history.fault("full", i)
+                    self.full_at[i] = self.history.fault("full", i, None, *log)
                 elif not full and self.is_full[i]:
-                    self.not_full(i, last)
+                    self.not_full(i, max(last, self.full_at[i]))
             last = began
 
     def not_full(self, i, since=None):
@@ -90,6 +94,7 @@ class Cluster:
             self.killed.discard(i)
             self.stopped.discard(i)
         self.started[i] = time.monotonic()
+        self.history.fault("back", i)
         self.processes[i] = ddpbox.Process(
             self.kind.command(i, self.disks[i].path, first), f"{self.folder}/node{i}.log")
 
@@ -102,8 +107,15 @@ class Cluster:
                     self.killed.add(i)
                     p.signal(signal.SIGKILL)
         for i in nodes:
-            if wait and self.processes[i] is not None:
-                self.processes[i].process.wait()
+            if wait:
+                self.await_end(i)
+
+    def await_end(self, i):
+        p = self.processes[i]
+        if p is not None:
+            p.process.wait()
+            if i in self.killed:
+                self.history.fault("gone", i)
 
     def power(self, nodes, seed, keep, torn):
         self.kill(nodes, wait=False)
@@ -111,8 +123,7 @@ class Cluster:
             got = self.disks[i](f"lose {seed + i} {keep} {torn}")
             self.history.comment(f"node {i} lost power: {got}")
         for i in nodes:
-            if self.processes[i] is not None:
-                self.processes[i].process.wait()
+            self.await_end(i)
             self.disks[i]("power on")
 
     def restart(self, i):
@@ -123,9 +134,11 @@ class Cluster:
             p.signal(signal.SIGTERM)
             try:
                 p.process.wait(15)
-            except TimeoutError:
+                self.history.fault("gone", i)
+            except subprocess.TimeoutExpired:
                 self.history.comment(f"node {i} does not end at SIGTERM")
                 p.kill()
+                self.history.fault("gone", i)
         self.start(i)
 
     def wipe(self, i, found=False):

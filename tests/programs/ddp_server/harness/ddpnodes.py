@@ -8,6 +8,11 @@ import ddpbox
 import ddpclients
 
 
+def fields(flat):
+    """A map as RESP2 has it."""
+    return {k.decode(): v for k, v in zip(flat[::2], flat[1::2])}
+
+
 class Redis:
     """A single redis-server that flushes each write: what the harness itself is tried with."""
 
@@ -47,6 +52,11 @@ class Redis:
         del i
         return connection("PING") == b"PONG"
 
+    def from_log(self, connection):
+        """Of a full member: has this process all keys from its own log, none from another node?"""
+        del connection
+        return True
+
     def figures(self, connection):
         del connection
         return {}
@@ -57,23 +67,33 @@ class Redis:
         return "default"
 
     @staticmethod
+    def copies(rng, kind):
+        del rng, kind
+        return 0
+
+    @staticmethod
+    def claimed(answer):
+        """How many copies a write's answer stands for, if it has their number."""
+        del answer
+
+    @staticmethod
     def get(key, durability):
         del durability
         return "GET", key
 
     @staticmethod
-    def set(key, value, durability):
-        del durability
+    def set(key, value, durability, copies=0):
+        del durability, copies
         return "SET", key, value
 
     @staticmethod
-    def delete(key, durability):
-        del durability
+    def delete(key, durability, copies=0):
+        del durability, copies
         return "DEL", key
 
     @staticmethod
-    def incr(key, durability):
-        del durability
+    def incr(key, durability, copies=0):
+        del durability, copies
         return "INCR", key
 
     CAS = ("local v = redis.call('GET', KEYS[1]) "
@@ -85,8 +105,8 @@ class Redis:
         got = connection("GET", key)
         return got, got
 
-    def cas(self, key, expect, new, durability):
-        del durability
+    def cas(self, key, expect, new, durability, copies=0):
+        del durability, copies
         return "EVAL", self.CAS, "1", key, expect or b"", new
 
     @staticmethod
@@ -174,6 +194,14 @@ class Ddp:
         return (connection("STORE", "NODES")[0] == 1 and
                 all(int(s["full"], 16) >> i & 1 for s in self.shards(connection)))
 
+    def from_log(self, connection):
+        for shard in fields(connection("CLUSTER", "STATE"))["shards"]:
+            shard = fields(shard)
+            progress = fields(shard["progress"])
+            if any(progress[w] for w in ("unconfirmed", "confirmed", "dropped", "pulled")):
+                return False
+        return True
+
     def figures(self, connection):
         stats = dict(line.split(":", 1) for line in connection("INFO", "stats").decode().split()
                      if ":" in line)
@@ -189,25 +217,35 @@ class Ddp:
         durability = rng.choice(self.READS if kind == "get" else self.WRITES)
         return "default" if kind == "cas" and durability == "scope" else durability
 
+    def copies(self, rng, kind):
+        """The fewest full members that a write is to have; often 0: the server's min_full."""
+        return rng.randrange(self.nodes + 1) if kind != "get" and rng.random() < 0.3 else 0
+
     @staticmethod
-    def how(durability, kind, *words):
-        if durability == "default":
-            return words
-        return ("READLEVEL" if kind == "get" else "DURABILITY", durability, *words)
+    def claimed(answer):
+        is_write = isinstance(answer, list) and len(answer) == 8 and answer[0] == 0
+        return answer[5] if is_write and answer[1] == 0 else None  # not of an earlier execution
+
+    @staticmethod
+    def how(durability, copies, *words):
+        if copies:
+            return ("DURABILITY", durability, "COPIES", copies, *words)
+        return words if durability == "default" else ("DURABILITY", durability, *words)
 
     def get(self, key, durability):
         if durability == "confirm":
             return "READLEVEL", "default", "CONFIRM", "GET", key
-        return self.how(durability, "get", "GET", key)
+        words = "GET", key
+        return words if durability == "default" else ("READLEVEL", durability, *words)
 
-    def set(self, key, value, durability):
-        return self.how(durability, "set", "SET", key, value)
+    def set(self, key, value, durability, copies=0):
+        return self.how(durability, copies, "SET", key, value)
 
-    def delete(self, key, durability):
-        return self.how(durability, "del", "DEL", key)
+    def delete(self, key, durability, copies=0):
+        return self.how(durability, copies, "DEL", key)
 
-    def incr(self, key, durability):
-        return self.how(durability, "incr", "INCR", key)
+    def incr(self, key, durability, copies=0):
+        return self.how(durability, copies, "INCR", key)
 
     def prepare_cas(self, connection, key):
         """(what a compare-and-swap is to compare with, its value)"""
@@ -217,9 +255,9 @@ class Ddp:
         return (got[2], got[7]) if got[0] == 0 else (None, None)
 
     @staticmethod
-    def cas(key, version, new, durability):
+    def cas(key, version, new, durability, copies=0):
         condition = ("IF", "absent") if version is None else ("IFVERSION", version)
-        words = ("STORE", "PUT", key, new, *condition)
+        words = ("STORE", "PUT", key, new, *condition, *(["COPIES", copies] if copies else []))
         return words + (("DURABILITY", durability) if durability != "default" else ())
 
     @staticmethod

@@ -12,6 +12,7 @@
 
 #define JUDGE_OPEN UINT64_MAX
 #define JUDGE_NIL 0 /* the value of an absent key */
+#define JUDGE_NODES 16
 
 enum judge_kind { JUDGE_GET, JUDGE_SET, JUDGE_DEL, JUDGE_CAS, JUDGE_INCR, JUDGE_SYNC };
 enum judge_result { JUDGE_OK, JUDGE_NO, JUDGE_FAIL, JUDGE_UNKNOWN };
@@ -30,12 +31,21 @@ struct judge_op {
     uint8_t kind;
     uint8_t result;
     uint8_t class;
+    uint8_t node;   /* that took it; JUDGE_NODES: unknown */
+    uint8_t copies; /* nodes that the answer stands for, at least */
 };
 
 /* From `down` on what is not durable may be lost; until `up` something older may return. */
 struct judge_loss {
     uint64_t down;
     uint64_t up;
+    uint32_t logs; /* nodes that began again from their own logs */
+};
+
+/* From that time on so many nodes have a process. */
+struct judge_present {
+    uint64_t at;
+    uint32_t nodes;
 };
 
 struct judge_names;
@@ -45,7 +55,8 @@ struct judge_history {
     size_t count;
     struct judge_loss *losses; /* ascending */
     size_t loss_count;
-    uint32_t keys;
+    struct judge_present *present; /* ascending; none: unknown */
+    size_t present_count;
     struct judge_names *names;
     uint64_t results[4];
 };
@@ -58,6 +69,24 @@ int judge_read(struct judge_history *h, FILE *f, uint32_t keeps);
 void judge_free(struct judge_history *h);
 const char *judge_key(const struct judge_history *h, uint32_t key);
 const char *judge_value(const struct judge_history *h, uint64_t value);
+
+/** Room for element @p count of an array: doubled when that is a power of two. */
+void *judge_grow(void *p, size_t count, size_t size);
+int judge_time(const char *word, uint64_t *out);
+
+/** The lines of faults, in the order of the file. */
+struct judge_faults {
+    struct judge_fault *list;
+    size_t count;
+};
+/** NULL, or what is malformed in "! TIME WHAT NODE [log]". */
+const char *judge_fault_read(struct judge_faults *f, char **word, uint32_t words);
+/** Losses, and when nodes had processes. Frees the list. */
+void judge_faults_apply(struct judge_history *h, struct judge_faults *f);
+/** Must what the operation wrote, or read, survive that loss? */
+int judge_survives(const struct judge_history *h, const struct judge_op *op, size_t loss);
+/** Were there as many nodes at some moment of the operation as its answer stands for? */
+int judge_copies(const struct judge_history *h, const struct judge_op *op);
 
 /** A key's operations. */
 struct judge_span {

@@ -62,6 +62,15 @@ static const char *judge_count_order(struct judge_count *c, size_t n, uint32_t l
     return why;
 }
 
+/* Is what it shows never lost? */
+static int judge_count_lasts(const struct judge_history *h, const struct judge_op *op)
+{
+    int lasts = h->loss_count == 0 || op->kept != JUDGE_OPEN;
+    for (size_t i = 0; i < h->loss_count && lasts; i++)
+        lasts = h->losses[i].down <= op->kept || judge_survives(h, op, i);
+    return lasts;
+}
+
 static size_t judge_count_gather(const struct judge_history *h, struct judge_span s,
                                  struct judge_count *c, size_t *unknown)
 {
@@ -69,7 +78,7 @@ static size_t judge_count_gather(const struct judge_history *h, struct judge_spa
     *unknown = 0;
     for (size_t i = 0; i < s.count; i++) {
         const struct judge_op *op = &s.op[i];
-        int sure = op->end != JUDGE_OPEN && (h->loss_count == 0 || op->kept != JUDGE_OPEN);
+        int sure = op->end != JUDGE_OPEN && judge_count_lasts(h, op);
         uint64_t value = op->value;
         if (op->kind == JUDGE_GET)
             value = value == JUDGE_NIL ? 0 : strtoull(judge_value(h, value), NULL, 10);

@@ -16,6 +16,20 @@ struct judge_verdict {
     uint32_t unfinished;
 };
 
+static void judge_answers(const struct judge_history *h, struct judge_span s,
+                          struct judge_verdict *v)
+{
+    for (size_t i = 0; i < s.count; i++) {
+        if (judge_copies(h, &s.op[i]))
+            continue;
+        v->bad++;
+        (void)printf("WRONG key %s: an answer stands for more copies than there were nodes (line "
+                     "%u)\n",
+                     judge_key(h, s.op->key), s.op[i].line);
+        return;
+    }
+}
+
 static void judge_one(const struct judge_history *h, struct judge_span s, struct judge_verdict *v)
 {
     uint32_t line[2] = {0, 0};
@@ -78,6 +92,7 @@ int main(int argc, char **argv)
         struct judge_span s = {&h.ops[at], 0};
         while (at < h.count && h.ops[at].key == s.op->key)
             at++, s.count++;
+        judge_answers(&h, s, &v);
         if (s.op->kind != JUDGE_SYNC)
             judge_one(&h, s, &v);
     }

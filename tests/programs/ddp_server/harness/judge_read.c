@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JUDGE_NODES = 16, JUDGE_WORDS = 24, JUDGE_LINE = 1 << 16 };
+enum { JUDGE_WORDS = 24, JUDGE_LINE = 1 << 16 };
 
 /* Strings as numbers: keys, values, clients. 0 is "nil". */
 struct judge_names {
@@ -14,7 +14,7 @@ struct judge_names {
     uint32_t slot_count;
 };
 
-static void *judge_grow(void *p, size_t count, size_t size)
+void *judge_grow(void *p, size_t count, size_t size)
 {
     /* Doubled when the count reaches a power of two. */
     if (count != 0 && (count & (count - 1)) != 0)
@@ -83,69 +83,11 @@ static int judge_word(const char *word, const char *const *names, uint32_t count
     return -1;
 }
 
-static int judge_time(const char *word, uint64_t *out)
+int judge_time(const char *word, uint64_t *out)
 {
     char *end;
     *out = strtoull(word, &end, 10);
     return end == word || *end != 0 ? -1 : 0;
-}
-
-/* ---- Faults: "! TIME WHAT NODE" ---- */
-
-struct judge_nodes {
-    uint32_t configured;
-    int crashed[JUDGE_NODES];
-    int apart[JUDGE_NODES];
-    int in_loss;  /* a majority has crashed */
-    int can_lose; /* and since then no node was up and reachable, at some time */
-    uint64_t since;
-};
-
-/* The rule of the README's section "What may be lost". */
-static void judge_fault_state(struct judge_history *h, struct judge_nodes *n, uint64_t now)
-{
-    uint32_t crashed = 0, away = 0;
-    for (uint32_t i = 0; i < n->configured; i++) {
-        crashed += n->crashed[i] != 0;
-        away += n->crashed[i] || n->apart[i];
-    }
-    int majority = crashed > n->configured / 2;
-    if (majority && !n->in_loss) {
-        n->in_loss = 1;
-        n->can_lose = 0;
-        n->since = now;
-    }
-    n->can_lose |= away == n->configured;
-    if (majority || !n->in_loss)
-        return;
-    n->in_loss = 0;
-    if (n->can_lose) {
-        h->losses = judge_grow(h->losses, h->loss_count, sizeof(*h->losses));
-        h->losses[h->loss_count++] = (struct judge_loss){n->since, now};
-    }
-}
-
-static const char *judge_read_fault(struct judge_history *h, struct judge_nodes *n, char **word,
-                                    uint32_t words)
-{
-    uint64_t now, node = 0;
-    if (words < 3 || judge_time(word[1], &now) != 0)
-        return "a fault: ! TIME WHAT NODE";
-    if (words > 3 && (judge_time(word[3], &node) != 0 || node >= JUDGE_NODES))
-        return "the number of a node";
-    const char *w = word[2];
-    if (strcmp(w, "nodes") == 0)
-        n->configured = (uint32_t)node;
-    else if (strcmp(w, "down") == 0)
-        n->crashed[node] = 1;
-    else if (strcmp(w, "full") == 0)
-        n->crashed[node] = 0;
-    else if (strcmp(w, "apart") == 0)
-        n->apart[node] = 1;
-    else if (strcmp(w, "joined") == 0)
-        n->apart[node] = 0;
-    judge_fault_state(h, n, now);
-    return NULL;
 }
 
 /* ---- Operations ---- */
@@ -178,9 +120,22 @@ static const char *judge_read_result(struct judge_history *h, struct judge_op *o
     if (op->kind == JUDGE_CAS && op->result == JUDGE_NO && colon != NULL) {
         op->kind = JUDGE_GET; /* refused: a read of what it found */
         op->result = JUDGE_OK;
+        op->copies = 0;
+        if (op->class == JUDGE_HERE || op->class == JUDGE_SCOPE)
+            op->class = JUDGE_MEMORY;
         op->value = judge_names_of(h->names, colon);
     }
     return NULL;
+}
+
+/* A number below @p max. */
+static int judge_small(const char *word, uint32_t max, uint8_t *out)
+{
+    uint64_t n;
+    if (judge_time(word, &n) != 0 || n >= max)
+        return -1;
+    *out = (uint8_t)n;
+    return 0;
 }
 
 static const char *judge_read_options(struct judge_history *h, struct judge_op *op, char **word,
@@ -198,14 +153,22 @@ static const char *judge_read_options(struct judge_history *h, struct judge_op *
             op->class = (uint8_t) class;
         if (strcmp(word[i], "scope") == 0)
             op->scope = judge_names_of(h->names, value);
+        if (strcmp(word[i], "node") == 0 && judge_small(value, JUDGE_NODES, &op->node) != 0)
+            return "node: a number below 16";
+        if (strcmp(word[i], "copies") == 0 &&
+            judge_small(value, JUDGE_NODES + 1, &op->copies) != 0)
+            return "copies: a number up to 16";
     }
+    if (op->kind == JUDGE_GET && op->class > JUDGE_MEMORY && op->class != JUDGE_ALL)
+        return "dur of get: default, memory or all";
     return NULL;
 }
 
 static const char *judge_read_op(struct judge_history *h, char **word, uint32_t words,
                                  uint32_t line)
 {
-    struct judge_op op = {.line = line, .end = JUDGE_OPEN, .kept = JUDGE_OPEN};
+    struct judge_op op = {
+        .line = line, .end = JUDGE_OPEN, .kept = JUDGE_OPEN, .node = JUDGE_NODES};
     if (words < 7)
         return "fewer than 7 words";
     int kind = judge_word(word[3], judge_kinds, 6);
@@ -229,8 +192,8 @@ static const char *judge_read_op(struct judge_history *h, char **word, uint32_t 
     }
     if (op.kind == JUDGE_SYNC)
         op.scope = judge_names_of(h->names, word[5]);
-    const char *why = judge_read_result(h, &op, word[6]);
-    why = why != NULL ? why : judge_read_options(h, &op, word, words);
+    const char *why = judge_read_options(h, &op, word, words);
+    why = why != NULL ? why : judge_read_result(h, &op, word[6]);
     /* What did not happen, and reads without an answer, show nothing. */
     int refused = op.kind == JUDGE_CAS && op.result == JUDGE_NO;
     if (why == NULL && op.result != JUDGE_FAIL && !refused &&
@@ -248,7 +211,8 @@ static void judge_set_kept(struct judge_history *h, uint32_t keeps)
     for (size_t i = 0; i < h->count; i++) {
         struct judge_op *op = &h->ops[i];
         uint32_t flag = op->kind == JUDGE_GET ? JUDGE_KEEPS_READ : JUDGE_KEEPS_WRITTEN;
-        if (op->class == JUDGE_ALL || (op->class == JUDGE_DEFAULT && (keeps & flag) != 0))
+        if (op->class == JUDGE_ALL || (op->class == JUDGE_HERE && op->node < JUDGE_NODES) ||
+            (op->class == JUDGE_DEFAULT && (keeps & flag) != 0))
             op->kept = op->end;
         for (size_t j = 0; op->class == JUDGE_SCOPE && op->scope != 0 && j < h->count; j++) {
             const struct judge_op *s = &h->ops[j];
@@ -271,7 +235,7 @@ static int judge_op_order(const void *a, const void *b)
 
 int judge_read(struct judge_history *h, FILE *f, uint32_t keeps)
 {
-    struct judge_nodes nodes = {.configured = 0};
+    struct judge_faults faults = {NULL, 0};
     char *text = malloc(JUDGE_LINE);
     uint32_t line = 0;
     int r = 0;
@@ -286,7 +250,7 @@ int judge_read(struct judge_history *h, FILE *f, uint32_t keeps)
             words++;
         if (words == 0 || word[0][0] == '#')
             continue;
-        const char *why = strcmp(word[0], "!") == 0 ? judge_read_fault(h, &nodes, word, words)
+        const char *why = strcmp(word[0], "!") == 0 ? judge_fault_read(&faults, word, words)
                                                     : judge_read_op(h, word, words, line);
         if (why != NULL) {
             (void)fprintf(stderr, "line %u is malformed: %s\n", line, why);
@@ -294,8 +258,7 @@ int judge_read(struct judge_history *h, FILE *f, uint32_t keeps)
         }
     }
     free(text);
-    memset(nodes.crashed, 0, sizeof(nodes.crashed));
-    judge_fault_state(h, &nodes, JUDGE_OPEN - 1);
+    judge_faults_apply(h, &faults);
     judge_set_kept(h, keeps);
     if (h->count > 0)
         qsort(h->ops, h->count, sizeof(*h->ops), judge_op_order);
@@ -311,4 +274,5 @@ void judge_free(struct judge_history *h)
     free(h->names);
     free(h->ops);
     free(h->losses);
+    free(h->present);
 }

@@ -228,17 +228,18 @@ static const struct judge_op *judge_write_of(struct judge_span s, uint64_t value
  * May that value, which @p read found, be what a key holds after a loss? Not if an operation that
  * had to survive shows a write that began after the value's had taken effect.
  */
-static const char *judge_returned(struct judge_span s, const struct judge_op *read, uint64_t value,
-                                  uint64_t down, uint32_t line[2])
+static const char *judge_returned(const struct judge_history *h, struct judge_span s,
+                                  const struct judge_op *read, uint64_t value, size_t loss,
+                                  uint32_t line[2])
 {
     uint64_t effect = 0, unused;
     const struct judge_op *w = value == JUDGE_NIL ? NULL : judge_write_of(s, value, &effect);
-    if (value != JUDGE_NIL && (w == NULL || w->call >= down))
+    if (value != JUDGE_NIL && (w == NULL || w->call >= h->losses[loss].down))
         return NULL;
     for (size_t i = 0; i < s.count; i++) {
         const struct judge_op *k = &s.op[i];
         const struct judge_op *kw = k;
-        if (k->kept >= down || k->kind == JUDGE_INCR || k->result != JUDGE_OK)
+        if (!judge_survives(h, k, loss) || k->kind == JUDGE_INCR || k->result != JUDGE_OK)
             continue;
         if (k->kind == JUDGE_GET)
             kw = k->value == JUDGE_NIL ? NULL : judge_write_of(s, k->value, &unused);
@@ -250,7 +251,8 @@ static const char *judge_returned(struct judge_span s, const struct judge_op *re
                 s.op[j].kind == JUDGE_DEL && s.op[j].end > kw->call && s.op[j].call < read->end;
         line[1] = k->line;
         if (!deleted)
-            return "a loss took what had to survive it";
+            return k->class == JUDGE_HERE ? "a loss took what a log that it left had"
+                                          : "a loss took what had to survive it";
     }
     return NULL;
 }
@@ -266,7 +268,7 @@ static const char *judge_losses(struct judge_clusters *c, struct judge_span s, u
             if (!reads || op->call < l->down || op->call >= next)
                 continue;
             uint64_t value = op->kind == JUDGE_GET ? op->value : op->expect;
-            const char *why = judge_returned(s, op, value, l->down, line);
+            const char *why = judge_returned(c->h, s, op, value, i, line);
             line[0] = op->line;
             if (why != NULL)
                 return why;

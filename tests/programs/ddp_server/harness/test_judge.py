@@ -6,6 +6,8 @@ import random
 import subprocess
 import sys
 
+LOSS_HERE = ("! 0 nodes 3\na 1 2 set k 1 ok dur=here node=0\n! 5 down 0\n! 5 down 1\n! 5 down 2\n"
+             "! 8 full 0{0}\n! 9 full 1{1}\nb 10 11 get k - ok:{2} dur=memory")
 RIGHT = {
     "reads follow writes": "a 1 2 set k 1 ok\nb 3 4 get k - ok:1\na 5 6 set k 2 ok\n"
                            "b 5 7 get k - ok:1\nb 8 9 get k - ok:2",
@@ -40,8 +42,33 @@ RIGHT = {
         "! 3 down 1\nb 4 5 get k - ok:1\n! 6 full 0\nb 7 8 get k - ok:1",
     "the last one apart": "! 0 nodes 3\na 1 2 set k 1 ok dur=memory\n! 3 apart 2\n! 4 down 0\n"
         "! 4 down 1\n! 6 full 0\n! 6 full 1\n! 7 joined 2\nb 8 9 get k - ok:nil",
+    "here, and that log is not among those that are left": LOSS_HERE.format("", " log", "nil"),
+    "here, and its node learned first": LOSS_HERE.format("", " log", "nil").replace(
+        "! 9 full 1 log", "! 9 full 1 log\n! 9 full 0\n! 9 down 0\n! 9 full 0 log"),
+    "here, of an unknown node": LOSS_HERE.format(" log", " log", "nil").replace("node=0", ""),
+    "here, lost at the second loss": LOSS_HERE.format(" log", " log", "1") +
+        "\n! 20 down 0\n! 20 down 1\n! 20 down 2\n! 22 full 1 log\n! 23 full 2 log\n"
+        "b 24 25 get k - ok:nil",
+    "as many copies as there are": "! 0 nodes 3\n! 2 gone 0\na 3 4 set k 1 ok copies=2\n"
+        "a 5 8 set k 2 ok copies=3\n! 6 back 0\n! 7 gone 1\na 9 10 set k 3 unknown copies=3",
+    "a member until it ends": "! 0 nodes 3\na 1 9 set k 1 ok copies=3\n! 2 gone 0\n! 3 gone 1",
 }
 WRONG = {
+    "here, and its log is left": LOSS_HERE.format(" log", " log", "nil"),
+    "here, an exchange": LOSS_HERE.format(" log", "", "nil").replace(
+        "set k 1", "cas k nil,1"),
+    "here, a deletion": LOSS_HERE.format(" log", "", "0").replace(
+        "a 1 2 set k 1", "a 0 0 set k 0 ok\na 1 2 del k -"),
+    "here, its node is seen later": LOSS_HERE.format("", " log", "nil").replace(
+        "b 10", "! 9 full 0 log\nb 10").replace("! 8 full 0", "! 8 full 2"),
+    "here, lost at the second loss that leaves it": LOSS_HERE.format(" log", " log", "1") +
+        "\n! 20 down 0\n! 20 down 1\n! 20 down 2\n! 22 full 0 log\n! 23 full 2 log\n"
+        "b 24 25 get k - ok:nil",
+    "more copies than nodes": "! 0 nodes 3\n! 2 gone 0\na 3 5 set k 1 ok copies=3\n! 6 back 0",
+    "never so many at a time": "! 0 nodes 3\n! 2 gone 0\na 3 9 set k 1 ok copies=3\n"
+        "! 5 gone 1\n! 6 back 0\n! 10 back 1",
+    "copies of an exchange": "! 0 nodes 3\n! 2 gone 0\na 3 5 cas k nil,1 ok copies=3",
+    "copies of an increment": "! 0 nodes 3\n! 2 gone 0\na 3 5 incr n - ok:1 copies=3",
     "stale read": "a 1 2 set k 1 ok\na 3 4 set k 2 ok\nb 5 6 get k - ok:1",
     "two readers disagree": "a 1 9 set k 1 ok\na 1 9 set k 2 ok\nb 10 11 get k - ok:1\n"
                             "c 12 13 get k - ok:2\nb 14 15 get k - ok:1",
@@ -81,7 +108,9 @@ WRONG = {
         "! 3 down 0\n! 3 down 1\n! 6 full 0\n! 6 full 1\nb 8 9 get k - ok:nil",
 }
 MALFORMED = ["a 1 2 set k 1", "a 1 2 put k 1 ok", "a 1 2 get k - ok", "a 2 1 set k 1 ok",
-             "a 1 2 cas k 1 ok", "! 1", "! 1 down 99", "a 1 2 set k 1 ok dur=paper"]
+             "a 1 2 cas k 1 ok", "! 1", "! 1 down 99", "a 1 2 set k 1 ok dur=paper",
+             "a 1 2 get k - ok:1 dur=here", "a 1 2 set k 1 ok node=16",
+             "a 1 2 set k 1 ok copies=17"]
 
 
 def judge(program, text, *options):
