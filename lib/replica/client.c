@@ -17,14 +17,6 @@ static enum replica_room replica_op_room(const struct snic_replica_op *op)
     return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
 }
 
-/* The copies that a write needs which names no number of its own. */
-static uint16_t replica_floor(const struct snic_replica *r)
-{
-    struct snic_member_status st;
-    snic_member_get_status(r->member, &st);
-    return (uint16_t)st.min_full;
-}
-
 /* The operation's value, copied. */
 static int replica_op_value(struct snic_replica *r, const struct snic_replica_op *op,
                             struct snic_ddp_event *ev)
@@ -59,7 +51,7 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     ev->scope = op->scope;
     ev->durability = op->durability;
     if (!reads)
-        ev->copies_min = op->copies_min != 0 ? op->copies_min : replica_floor(r);
+        ev->copies_min = op->copies_min != 0 ? op->copies_min : r->floor;
     ev->token = (uint64_t)(uintptr_t)op;
     switch (op->kind) {
     case SNIC_REPLICA_GET:

@@ -234,6 +234,9 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
     uint32_t inc = v->incarnation[r->o.node];
     int same = r->part != SNIC_DDP_FENCED && r->part_incarnation == inc;
     struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &r->view};
+    struct snic_member_status st;
+    snic_member_get_status(r->member, &st);
+    r->floor = (uint16_t)st.min_full;
     r->view.epoch = v->epoch;
     r->view.full = v->full;
     r->view.learners = v->learners;

@@ -168,6 +168,8 @@ int replica_get_record(const unsigned char *p, size_t size, struct snic_member_r
 
 int replica_put_addr(uint8_t *out, const struct snic_net_addr *a);
 int replica_get_addr(const uint8_t *p, struct snic_net_addr *out);
+int replica_put_client(uint8_t *p, const struct snic_net_addr *a);
+int replica_get_client(const uint8_t *p, struct snic_net_addr *out);
 
 /* ---- value.c ---- */
 
@@ -467,6 +469,7 @@ struct snic_replica {
     struct snic_ddp_view view;
     uint32_t part;             /* enum snic_ddp_role that this engine has had last; FENCED: none */
     uint32_t part_incarnation; /* and under which */
+    uint16_t floor;            /* min_full of the view that the data path has */
     uint32_t spent;            /* this engine took part and was fenced: it is of no use any more */
     uint32_t engine;           /* N3 */
     uint32_t scopes;           /* numbers given */

@@ -21,7 +21,20 @@ static struct snic_replica_stats info(struct cluster *c, uint32_t node)
     return s;
 }
 
-/* So many nodes found a cluster; there are `more` that do not run yet. */
+/* The founders found a cluster; the other nodes do not run yet. */
+static struct cluster *begin_of(const struct cluster_opts *o)
+{
+    struct cluster *c = cluster_new(o);
+    for (uint32_t i = 0; (o->founders >> i & 1) != 0; i++)
+        cluster_up(c, i, 1);
+    for (uint32_t i = 0; i < 1000 && !cluster_serves(c, 0); i++)
+        cluster_run(c, 10 * CLUSTER_MS);
+    cluster_run(c, SECOND);
+    must(c, cluster_serves(c, 0));
+    return c;
+}
+
+/* So many founders, and `more` others. */
 static struct cluster *begin_with(uint32_t founders, uint32_t more, uint32_t witness,
                                   uint32_t nodes_max)
 {
@@ -30,14 +43,7 @@ static struct cluster *begin_with(uint32_t founders, uint32_t more, uint32_t wit
     o.founders = (1u << founders) - 1;
     o.witness = witness;
     o.nodes_max = nodes_max;
-    struct cluster *c = cluster_new(&o);
-    for (uint32_t i = 0; i < founders; i++)
-        cluster_up(c, i, 1);
-    for (uint32_t i = 0; i < 1000 && !cluster_serves(c, 0); i++)
-        cluster_run(c, 10 * CLUSTER_MS);
-    cluster_run(c, SECOND);
-    must(c, cluster_serves(c, 0));
-    return c;
+    return begin_of(&o);
 }
 
 static struct cluster *begin(uint32_t founders, uint32_t more, uint32_t witness)
@@ -98,6 +104,43 @@ static void test_replica_config_add_learns_and_votes(void **state)
     cluster_up(c, 0, 0);
     cluster_run(c, 4 * SECOND);
     assert_true(cluster_serves(c, 3) && get(c, 3, 2) == v);
+    end(c);
+}
+
+/* While a node is added in place of one that is down, no write is refused: the floor of FULL nodes
+ * is that of the view by which the copies are counted, not of one that is decided already. */
+static void test_replica_config_floor_is_of_the_same_view(void **state)
+{
+    struct cluster_op *w[64];
+    uint32_t writes = 0;
+    struct cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_SYNCH, .checks = 16};
+    (void)state;
+    o.nodes = 4;
+    o.founders = 7;
+    o.flush_ns_max = 100 * CLUSTER_MS;
+    struct cluster *c = begin_of(&o);
+    cluster_down(c, 1, CLUSTER_CRASH);
+    cluster_run(c, 2 * SECOND);
+    assert_int_equal(info(c, 0).member.view.full, 5);
+    assert_int_equal(cluster_change(c, 0, SNIC_MEMBER_ADD, 3), 0);
+    cluster_up(c, 3, 0);
+    for (uint32_t i = 0, after = 0; i < 16000 && after < 400; i++) {
+        after += info(c, 0).member.view.full == 13; /* decided; it is not installed yet */
+        int result = 0;
+        struct cluster_op *op =
+            cluster_submit(c, i / 2 % 2 * 2, SNIC_REPLICA_PUT, i % 100, NULL, &result);
+        if (op == NULL)
+            assert_int_not_equal(result, SNIC_ENOQUORUM);
+        else if (writes < SNIC_COUNTOF(w))
+            w[writes++] = op;
+        cluster_run(c, CLUSTER_MS / 4);
+    }
+    cluster_run(c, SECOND);
+    assert_int_equal(info(c, 0).member.view.full, 13);
+    assert_int_equal(info(c, 0).no_quorum + info(c, 2).no_quorum, 0);
+    assert_int_equal(writes, SNIC_COUNTOF(w));
+    for (uint32_t i = 0; i < writes; i++)
+        assert_int_not_equal(w[i]->result, SNIC_ENOQUORUM);
     end(c);
 }
 
@@ -282,6 +325,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_config_add_learns_and_votes),
+        cmocka_unit_test(test_replica_config_floor_is_of_the_same_view),
         cmocka_unit_test(test_replica_config_replace_gives_the_vote_back),
         cmocka_unit_test(test_replica_config_replaced_disk_comes_back),
         cmocka_unit_test(test_replica_config_removed_node_stops),
