@@ -4,7 +4,8 @@
  *     ADMIN CHALLENGE            32 hexadecimal digits, for this connection
  *     ADMIN PROVE proof          HMAC-SHA-256 under the key of "ddp_server admin", 0, the challenge
  *     ADMIN DRAIN                as SIGTERM
- *     MEMBERS ADD node address [WITNESS]    MEMBERS REMOVE node    MEMBERS REPLACE node [address]
+ *     MEMBERS ADD node address [CLIENT address] [WITNESS]    MEMBERS REMOVE node
+ *     MEMBERS REPLACE node [address] [CLIENT address]
  *     MEMBERS OVERRIDE node[,node...] [ANYLOG]     these have ended for ever
  * A proof answers one challenge, so one that was overheard is of no use.
  */
@@ -68,39 +69,80 @@ void ds_cmd_admin(struct ds_call *k)
 
 /* ---- MEMBERS ---- */
 
+/* The addresses that a request has room for. */
+struct members_addrs {
+    struct snic_net_addr node;
+    struct snic_net_addr client;
+};
+
+/* An argument that is ADDRESS:PORT. 0; -1 the error is put */
+static int members_address(struct ds_request *r, const struct resp_arg *a,
+                           struct snic_net_addr *out)
+{
+    char text[128];
+
+    if (a->size < sizeof(text)) {
+        memcpy(text, a->data, a->size);
+        text[a->size] = 0;
+        if (snic_net_addr_parse(out, text) == 0)
+            return 0;
+    }
+    ds_error(&r->reply, "ERR '%.*s' is not ADDRESS:PORT", (int)snic_min_u64(a->size, 128),
+             (const char *)a->data);
+    return -1;
+}
+
+/* What follows the node's number. 0; -1 it makes no sense, and no error is put; 1 the error is put
+ */
+static int members_more(struct ds_request *r, struct snic_replica_request *q,
+                        struct members_addrs *a)
+{
+    uint32_t i = 3;
+
+    if (i < r->argc && !resp_arg_is(&r->argv[i], "client") &&
+        !resp_arg_is(&r->argv[i], "witness")) {
+        if (members_address(r, &r->argv[i++], &a->node) != 0)
+            return 1;
+        a->node.port = (uint16_t)(a->node.port + r->shard->index);
+        q->addr = &a->node;
+    }
+    if (i + 1 < r->argc && resp_arg_is(&r->argv[i], "client")) {
+        if (members_address(r, &r->argv[i + 1], &a->client) != 0)
+            return 1;
+        q->client_addr = &a->client;
+        i += 2;
+    }
+    if (i < r->argc && resp_arg_is(&r->argv[i], "witness")) {
+        q->flags = SNIC_MEMBER_WITNESS;
+        i++;
+    }
+    return i == r->argc && (q->kind != SNIC_MEMBER_ADD || q->addr != NULL) &&
+                   (q->kind != SNIC_MEMBER_REMOVE || r->argc == 3)
+               ? 0
+               : -1;
+}
+
 /* The request of the arguments. 0; -1 the error is put */
 static int members_request(struct ds_request *r, struct snic_replica_request *q,
-                           struct snic_net_addr *addr)
+                           struct members_addrs *a)
 {
     static const char *const verbs[] = {"", "add", "remove", "replace"};
-    char text[128];
     int64_t node;
+    int wrong = -1;
 
     memset(q, 0, sizeof(*q));
     for (uint32_t i = 1; i < SNIC_COUNTOF(verbs); i++)
         if (resp_arg_is(&r->argv[1], verbs[i]))
             q->kind = i;
-    if (q->kind == 0 || r->argc > 5 || (r->argc == 5 && !resp_arg_is(&r->argv[4], "witness")) ||
-        resp_number(r->argv[2].data, r->argv[2].size, &node) != 0 || node < 0 ||
-        node >= DS_NODES_MAX || (q->kind == SNIC_MEMBER_ADD && r->argc < 4)) {
-        ds_error(&r->reply, "ERR MEMBERS ADD node address [WITNESS] | REMOVE node | REPLACE node "
-                            "[address]");
-        return -1;
+    if (q->kind != 0 && resp_number(r->argv[2].data, r->argv[2].size, &node) == 0 && node >= 0 &&
+        node < DS_NODES_MAX) {
+        q->node = (uint32_t)node;
+        wrong = members_more(r, q, a);
     }
-    q->node = (uint32_t)node;
-    if (r->argc > 4)
-        q->flags = SNIC_MEMBER_WITNESS;
-    if (r->argc < 4 || r->argv[3].size >= sizeof(text))
-        return 0;
-    memcpy(text, r->argv[3].data, r->argv[3].size);
-    text[r->argv[3].size] = 0;
-    if (snic_net_addr_parse(addr, text) != 0) {
-        ds_error(&r->reply, "ERR '%s' is not ADDRESS:PORT", text);
-        return -1;
-    }
-    addr->port = (uint16_t)(addr->port + r->shard->index);
-    q->addr = addr;
-    return 0;
+    if (wrong < 0)
+        ds_error(&r->reply, "ERR MEMBERS ADD node address [CLIENT address] [WITNESS] | REMOVE node "
+                            "| REPLACE node [address] [CLIENT address]");
+    return wrong == 0 ? 0 : -1;
 }
 
 static void members_failed(struct ds_request *r, const struct snic_replica_request *q, int rc)
@@ -120,7 +162,9 @@ static void members_failed(struct ds_request *r, const struct snic_replica_reque
                             "the addresses of all in --peers first");
         break;
     case SNIC_EINVAL:
-        ds_error(&r->reply, "ERR node %u cannot be changed at itself, or the address is wrong",
+        ds_error(&r->reply,
+                 "ERR node %u cannot be changed at itself, or an address is wrong: with "
+                 "one of IPv6 that for clients has to have the same host",
                  q->node);
         break;
     default:
@@ -175,12 +219,12 @@ static void members_override(struct ds_request *r)
 void ds_visit_members(struct ds_request *r)
 {
     struct snic_replica_request q;
-    struct snic_net_addr addr;
+    struct members_addrs addrs;
     int rc;
 
     if (resp_arg_is(&r->argv[1], "override")) {
         members_override(r);
-    } else if (members_request(r, &q, &addr) == 0) {
+    } else if (members_request(r, &q, &addrs) == 0) {
         rc = snic_replica_reconfigure(snic_store_replica(r->shard->store), &q);
         r->number = rc == SNIC_EEXIST || rc == SNIC_ENOENT;
         if (rc != 0 && !r->number)

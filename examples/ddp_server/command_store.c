@@ -7,7 +7,8 @@
  *       DURABILITY default|memory|here|all   COPIES n   SESSION client sequence seen age-ms
  *     STORE NODES
  * The reply is an array: result (0 or SNIC_E*), out, version, seen, TTL in ms, copies, answer,
- * value or nil; of NODES whether this node serves (1), and the addresses of all nodes for clients.
+ * value or nil; of NODES whether this node serves (1), and the addresses for clients of the nodes
+ * of the configuration in force.
  */
 #include "commands.h"
 

@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CTL_NODES 32
+#define CTL_ADDRESSES 4096 /* bytes of a list of addresses */
 
 static const char summary[] =
     "ddp_server ctl: the operator's tool.\n\n"
     "  status    each node's shards: state, epoch, members, lag of others, the log's fill\n"
-    "  add       a new node --node N at --address (--witness: that only votes); then start it\n"
+    "  add       a new node --node N at --address, for clients at --client (--witness: that only\n"
+    "            votes); then start it\n"
     "  remove    --node N: it votes no more, and its directory is dead\n"
-    "  replace   --node N by one with an empty directory, at --address if that is another\n"
+    "  replace   --node N by one with an empty directory, at --address and --client if these are\n"
+    "            others\n"
     "  override  --ended N,N: these nodes have ended for ever, and the node of --connect "
     "continues\n"
     "            without a majority; only when a majority of the disks is lost\n"
@@ -151,6 +153,12 @@ static int status_node(const char *address, const struct ctl *c)
         return 0;
     }
     ctl_link_command(&l, &r, words, 2);
+    if (r.type == '-') {
+        printf("%s: %s\n", address, r.text);
+        ctl_reply_free(&r);
+        ctl_link_close(&l);
+        return 0;
+    }
     printf("%s: node %" PRId64 " of %" PRId64 "\n", address, ctl_number(&r, "node"),
            ctl_number(&r, "nodes"));
     shards = ctl_reply_find(&r, "shards");
@@ -161,14 +169,47 @@ static int status_node(const char *address, const struct ctl *c)
     return serves;
 }
 
-/* All nodes: those of --connect, or what these know of. @return exit code: 1 something is wrong */
+/* The nodes of the configuration in force, as one of those in @p text knows them, into @p text: one
+ * that serves, or else the first that answers. It stays if none does, or knows none. */
+static void status_nodes(const struct ctl *c, char *text, size_t max)
+{
+    const char *words[] = {"STORE", "NODES"};
+    char seeds[CTL_ADDRESSES];
+    char *save = NULL;
+    int serves = 0;
+
+    (void)snprintf(seeds, sizeof(seeds), "%s", text);
+    for (char *p = strtok_r(seeds, ",", &save); p != NULL && !serves;
+         p = strtok_r(NULL, ",", &save)) {
+        struct ctl_reply r;
+        struct ctl_link l;
+        char error[256];
+        size_t n = 0;
+        int take;
+
+        if (ctl_link_open(&l, p, c, error, sizeof(error)) != 0)
+            continue;
+        ctl_link_command(&l, &r, words, 2);
+        serves = r.count > 0 && r.items[0].number != 0;
+        take = serves || strcmp(text, c->connect) == 0;
+        for (size_t i = 1; take && i < r.count && n < max; i++)
+            n += (size_t)snprintf(text + n, max - n, "%s%s", i > 1 ? "," : "", r.items[i].text);
+        ctl_reply_free(&r);
+        ctl_link_close(&l);
+    }
+}
+
+/* All nodes: those of --connect, or of the configuration in force. @return exit code: 1 something
+ * is wrong */
 static int ctl_status(const struct ctl *c)
 {
-    char text[4096];
+    char text[CTL_ADDRESSES];
     char *save = NULL;
     int serve = 1;
 
     (void)snprintf(text, sizeof(text), "%s", c->connect);
+    if (!c->connected)
+        status_nodes(c, text, sizeof(text));
     for (char *p = strtok_r(text, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save))
         serve &= status_node(p, c);
     return serve ? 0 : 1;
@@ -193,17 +234,22 @@ static void ctl_drain(struct ctl_link *l, const struct ctl *c)
 static void ctl_members(struct ctl_link *l, const struct ctl *c)
 {
     char node[24];
-    const char *words[5] = {"MEMBERS", c->verb, node};
+    const char *words[7] = {"MEMBERS", c->verb, node};
+    int add = strcmp(c->verb, "add") == 0;
     struct ctl_reply r;
     size_t n = 3;
 
     if (c->node == UINT64_MAX)
         ex_usage("--node is missing");
-    if (c->address == NULL && strcmp(c->verb, "add") == 0)
+    if (c->address == NULL && add)
         ex_usage("--address is missing");
     (void)snprintf(node, sizeof(node), "%" PRIu64, c->node);
     if (c->address != NULL)
         words[n++] = c->address;
+    if (c->client != NULL) {
+        words[n++] = "CLIENT";
+        words[n++] = c->client;
+    }
     if (c->witness)
         words[n++] = "WITNESS";
     ctl_link_command(l, &r, words, n);
@@ -213,6 +259,9 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
     printf("%s of node %s is under way: `ddp_server ctl status` shows when no shard has a vacant "
            "node\n",
            c->verb, node);
+    if (c->client == NULL && !c->witness && (add || c->address != NULL))
+        printf("clients, and `ctl` itself, do not find the node by STORE NODES: --client was not "
+               "given\n");
 }
 
 static void override_warn(const struct ctl *c)
@@ -260,7 +309,7 @@ static void override_check(const struct ctl *c)
 /* The first node of --connect that can be reached. */
 static void ctl_open(struct ctl_link *l, const struct ctl *c)
 {
-    static char text[4096];
+    static char text[CTL_ADDRESSES];
     char *save = NULL;
     char error[256] = "no address";
 
@@ -275,13 +324,17 @@ static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char 
 {
     const struct ex_option options[] = {
         {"connect", EX_TEXT, &c->connect, "ADDRESS:PORT,...",
-         "nodes; default those that --config has as clients, or 127.0.0.1:6379", 0, 0, NULL},
+         "nodes; default those that --config has for clients (status: all that these know of), or "
+         "127.0.0.1:6379",
+         0, 0, NULL},
         {"config", EX_TEXT, &c->config, "FILE", "of `ddp_server found`", 0, 0, NULL},
         {"cluster-key", EX_TEXT, &c->key_file, "FILE",
          "the cluster's key; default FILE.key beside --config", 0, 0, NULL},
         {"node", EX_NUMBER, &c->node, "N", "of add, remove and replace", 0, DS_NODES_MAX - 1, NULL},
         {"address", EX_TEXT, &c->address, "ADDRESS:PORT",
          "of that node for the others; shard S uses the port plus S", 0, 0, NULL},
+        {"client", EX_TEXT, &c->client, "ADDRESS:PORT",
+         "of that node for clients: STORE NODES names it", 0, 0, NULL},
         {"witness", EX_FLAG, &c->witness, NULL, "add: it votes and holds no data", 0, 0, NULL},
         {"ended", EX_TEXT, &c->ended, "N,...", "override: these nodes have ended for ever", 0, 0,
          NULL},
@@ -301,6 +354,7 @@ static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char 
         c->key_file = config->key_file;
     if (c->key_file == NULL)
         ex_usage("--cluster-key is missing: ctl has to prove the cluster's key");
+    c->connected = c->connect != NULL;
     c->connect_one = c->connect != NULL && strchr(c->connect, ',') == NULL;
     if (c->connect == NULL)
         c->connect = config->clients_text != NULL ? config->clients_text : "127.0.0.1:6379";

@@ -21,11 +21,13 @@ struct ctl {
     const char *key_file;
     const char *file;
     const char *address;
+    const char *client;
     const char *ended;
     uint64_t node;
     int any_log;
     int yes;
-    int connect_one; /**< --connect names one node */
+    int connected;   /**< with --connect */
+    int connect_one; /**< it names one node */
     int witness;
     int if_absent;
     unsigned char key[32];
@@ -41,6 +43,7 @@ struct ctl_link {
     size_t size;
     size_t at;
     size_t room;
+    char lost[160]; /**< why the connection ended; "": it has not */
 };
 
 struct ctl_reply {
@@ -56,9 +59,9 @@ struct ctl_reply {
 int ctl_link_open(struct ctl_link *l, const char *address, const struct ctl *c, char *error,
                   size_t error_size);
 void ctl_link_close(struct ctl_link *l);
-/** Sends a command of @p count arguments; exits with a clear line when the node has gone. */
+/** Sends a command of @p count arguments. */
 void ctl_link_send(struct ctl_link *l, const struct snic_iov *argv, size_t count);
-/** Takes a reply; likewise. */
+/** Takes a reply; an error when the connection has ended. */
 void ctl_link_take(struct ctl_link *l, struct ctl_reply *r);
 /** A command of words, and its reply. */
 void ctl_link_command(struct ctl_link *l, struct ctl_reply *r, const char *const *words,

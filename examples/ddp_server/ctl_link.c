@@ -13,9 +13,11 @@
 
 #define LINK_SECONDS 30
 
-static void link_lost(const struct ctl_link *l, const char *why)
+/* Every reply from here on is this error. @return -1 */
+static int link_lost(struct ctl_link *l, const char *why)
 {
-    ex_die("the connection to %s ended: %s", l->address, why);
+    (void)snprintf(l->lost, sizeof(l->lost), "the connection ended: %s", why);
+    return -1;
 }
 
 static int link_connect(struct ctl_link *l, const char *address)
@@ -63,7 +65,8 @@ static int link_prove(struct ctl_link *l, void *secret, char *error, size_t erro
     ok = r.type == '$' && r.size == 2 * DS_NONCE && ds_hex_read(r.text, r.size, nonce) == 0;
     ctl_reply_free(&r);
     if (!ok) {
-        (void)snprintf(error, error_size, "it is not a ddp_server");
+        (void)snprintf(error, error_size, "%s",
+                       l->lost[0] != 0 ? l->lost : "it is not a ddp_server");
         return -1;
     }
     ds_cluster_prove(secret, nonce, proof);
@@ -106,11 +109,13 @@ static void link_write(struct ctl_link *l, const void *data, size_t size)
 {
     const char *p = data;
 
-    while (size > 0) {
+    while (size > 0 && l->lost[0] == 0) {
         ssize_t n = send(l->fd, p, size, MSG_NOSIGNAL);
 
-        if (n <= 0)
-            link_lost(l, strerror(errno));
+        if (n <= 0) {
+            (void)link_lost(l, strerror(errno));
+            return;
+        }
         p += n;
         size -= (size_t)n;
     }
@@ -129,10 +134,10 @@ void ctl_link_send(struct ctl_link *l, const struct snic_iov *argv, size_t count
     resp_reply_free(&out);
 }
 
-/* At least @p size bytes are there. */
-static void link_fill(struct ctl_link *l, size_t size)
+/* At least @p size bytes are there. 0; -1 lost */
+static int link_fill(struct ctl_link *l, size_t size)
 {
-    while (l->size - l->at < size) {
+    while (l->size - l->at < size && l->lost[0] == 0) {
         ssize_t n;
 
         if (l->at > 0) {
@@ -148,22 +153,19 @@ static void link_fill(struct ctl_link *l, size_t size)
         }
         n = recv(l->fd, l->data + l->size, l->room - l->size, 0);
         if (n <= 0)
-            link_lost(l, n == 0 ? "the node closed it" : strerror(errno));
+            return link_lost(l, n == 0 ? "the node closed it" : strerror(errno));
         l->size += (size_t)n;
     }
+    return l->lost[0] == 0 ? 0 : -1;
 }
 
-/* The length of the line at l->at, without its end. */
-static size_t link_line(struct ctl_link *l)
+/* The length of the line at l->at, without its end, into @p n. 0; -1 lost */
+static int link_line(struct ctl_link *l, size_t *n)
 {
-    size_t n = 0;
-
-    for (;;) {
-        link_fill(l, n + 2);
-        if (l->data[l->at + n] == '\r' && l->data[l->at + n + 1] == '\n')
-            return n;
-        n++;
-    }
+    for (*n = 0; link_fill(l, *n + 2) == 0; ++*n)
+        if (l->data[l->at + *n] == '\r' && l->data[l->at + *n + 1] == '\n')
+            return 0;
+    return -1;
 }
 
 static char *link_copy(const struct ctl_link *l, const char *data, size_t size)
@@ -177,20 +179,17 @@ static char *link_copy(const struct ctl_link *l, const char *data, size_t size)
     return p;
 }
 
-void ctl_link_take(struct ctl_link *l, struct ctl_reply *r)
+/* What a reply's first line announces. 0; -1 lost */
+static int link_rest(struct ctl_link *l, struct ctl_reply *r, const char *text, size_t n)
 {
-    size_t n = link_line(l);
-    char *text = link_copy(l, l->data + l->at, n);
-
-    memset(r, 0, sizeof(*r));
-    l->at += n + 2;
     r->type = n > 0 ? text[0] : '?';
     r->number = n > 0 ? strtoll(text + 1, NULL, 10) : 0;
     if ((r->type == '$' || r->type == '*') && r->number < 0) {
         r->type = '_';
     } else if (r->type == '$') {
         r->size = (size_t)r->number;
-        link_fill(l, r->size + 2);
+        if (link_fill(l, r->size + 2) != 0)
+            return -1;
         r->text = link_copy(l, l->data + l->at, r->size);
         l->at += r->size + 2;
     } else if (r->type == '*') {
@@ -198,15 +197,35 @@ void ctl_link_take(struct ctl_link *l, struct ctl_reply *r)
         r->items = calloc(r->count + 1, sizeof(*r->items));
         if (r->items == NULL)
             ex_die("out of memory for what %s sends", l->address);
-        for (size_t i = 0; i < r->count; i++)
+        for (size_t i = 0; i < r->count && l->lost[0] == 0; i++)
             ctl_link_take(l, &r->items[i]);
     } else if (r->type == '+' || r->type == '-') {
         r->size = n - 1;
         r->text = link_copy(l, text + 1, n - 1);
     } else if (r->type != ':') {
-        link_lost(l, "a reply is malformed");
+        (void)link_lost(l, "a reply is malformed");
     }
-    free(text);
+    return l->lost[0] == 0 ? 0 : -1;
+}
+
+void ctl_link_take(struct ctl_link *l, struct ctl_reply *r)
+{
+    size_t n;
+    int lost = link_line(l, &n) != 0;
+
+    memset(r, 0, sizeof(*r));
+    if (!lost) {
+        char *text = link_copy(l, l->data + l->at, n);
+
+        l->at += n + 2;
+        lost = link_rest(l, r, text, n) != 0;
+        free(text);
+    }
+    if (lost) {
+        ctl_reply_free(r);
+        r->type = '-';
+        r->text = link_copy(l, l->lost, strlen(l->lost));
+    }
 }
 
 void ctl_link_command(struct ctl_link *l, struct ctl_reply *r, const char *const *words,

@@ -403,6 +403,10 @@ struct snic_replica_request {
      * does no harm; 0: any. */
     uint32_t config_epoch;
     const struct snic_net_addr *addr; /**< ADD; REPLACE: NULL, the same. No UNIX path; copied */
+    /** ADD, REPLACE: where clients reach the node, for the embedder: a view keeps it beside addr,
+     * see snic_replica_client_addr(). With an address of IPv6 it has the same host. NULL: none;
+     * REPLACE without addr: the same as before. Copied */
+    const struct snic_net_addr *client_addr;
 };
 /**
  * An operator's request to add, remove or replace one node (member.h, Configuration), at any FULL
@@ -412,11 +416,18 @@ struct snic_replica_request {
  *         configuration is another one by now; SNIC_EBUSY the last change is not complete;
  *         SNIC_EEXIST, SNIC_ENOENT the node is configured, or is not, or there is a witness;
  *         SNIC_ENOQUORUM no majority of voters would be heard, or no FULL node left; SNIC_ENOSPC
- *         nodes_max are configured; SNIC_EINVAL kind, node, flags or addr make no sense
+ *         nodes_max are configured; SNIC_EINVAL kind, node, flags or an address make no sense
  */
 SNIC_API SNIC_NODISCARD int snic_replica_reconfigure(struct snic_replica *r,
                                                      const struct snic_replica_request *c)
     SNIC_NONNULL(1, 2);
+/**
+ * Where clients reach a node of a view: client_addr of the request that added or replaced it. [any]
+ * @return 0 and @p out; SNIC_ENOENT there was none; SNIC_EINVAL @p node is out of range
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_client_addr(const struct snic_member_view *v,
+                                                     uint32_t node, struct snic_net_addr *out)
+    SNIC_NONNULL(1, 3);
 
 enum snic_replica_state {
     SNIC_REPLICA_READING = 0, /**< its log                                                        */

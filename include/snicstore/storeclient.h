@@ -14,9 +14,9 @@
  * Input       replies are hostile: a malformed one ends its connection, and memory is bounded.
  *
  * Nodes. The client begins with the addresses in its options, connects to all, and asks each for
- * the addresses of the others. Once per probe_ns it measures every node's round trip. An operation
- * goes to the node with the shortest one that serves and is not late; every node can take every
- * operation.
+ * the addresses of the others, again and again, so that it finds those that are added. Once per
+ * probe_ns it measures every node's round trip. An operation goes to the node with the shortest one
+ * that serves and is not late; every node can take every operation.
  *
  * Retries. An attempt without an answer within attempt_ns, or whose connection ended, is made again
  * at another node, until timeout_ns have passed since submit. Reads can be repeated as they are.

@@ -288,16 +288,30 @@ int snic_replica_reconfigure(struct snic_replica *r, const struct snic_replica_r
     ev.epoch = c->config_epoch;
     if (c->addr != NULL && !replica_put_addr(ev.addr, c->addr))
         return SNIC_EINVAL;
-    if (c->kind == SNIC_MEMBER_ADD && c->addr == NULL)
+    if ((c->kind == SNIC_MEMBER_ADD && c->addr == NULL) || c->node >= SNIC_MEMBER_NODES_MAX)
         return SNIC_EINVAL;
     struct snic_member_status st;
     snic_member_get_status(r->member, &st);
+    if (c->client_addr != NULL) {
+        if (c->addr == NULL)
+            memcpy(ev.addr, st.view.addr[c->node], sizeof(ev.addr));
+        if (c->kind == SNIC_MEMBER_REMOVE || !replica_put_client(ev.addr, c->client_addr))
+            return SNIC_EINVAL;
+    }
     if (c->kind == SNIC_MEMBER_ADD &&
         (uint32_t)__builtin_popcount(st.view.configured) >= r->o.nodes_max)
         return SNIC_ENOSPC;
     int result = replica_step_member(r, &ev);
     replica_settle(r);
     return result;
+}
+
+int snic_replica_client_addr(const struct snic_member_view *v, uint32_t node,
+                             struct snic_net_addr *out)
+{
+    if (node >= SNIC_MEMBER_NODES_MAX)
+        return SNIC_EINVAL;
+    return replica_get_client(v->addr[node], out) ? 0 : SNIC_ENOENT;
 }
 
 void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_stats *out)

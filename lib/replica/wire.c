@@ -10,6 +10,7 @@
 #define REPLICA_MAGIC 0x5244
 #define REPLICA_DDP_MORE 8 /* of version 4, which only a test speaks */
 #define REPLICA_RECORD_VERSION 2
+#define REPLICA_SAME_HOST 255 /* instead of a family: the host of the address before it */
 
 SNIC_STATIC_ASSERT(sizeof(struct snic_ddp_msg) == 80, "the wire has every field of it");
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 624, "and of this");
@@ -508,6 +509,16 @@ int replica_get_record(const unsigned char *p, size_t size, struct snic_member_r
 
 /* ---- Addresses, as a view has them ---- */
 
+/* Bytes of the family, port and host that begin here; 0: none. */
+static uint32_t replica_host_end(const uint8_t *p)
+{
+    if (p[0] == REPLICA_SAME_HOST)
+        return 3;
+    if (p[0] == SNIC_NET_IPV4 || p[0] == SNIC_NET_SIM)
+        return 3 + 4;
+    return p[0] == SNIC_NET_IPV6 ? 3 + 16 : 0;
+}
+
 /* 0: it has no bytes in a view, a UNIX path; @p out is zeros then. */
 int replica_put_addr(uint8_t *out, const struct snic_net_addr *a)
 {
@@ -538,6 +549,42 @@ int replica_get_addr(const uint8_t *p, struct snic_net_addr *out)
     return 1;
 }
 
+/* The address for clients, behind that at @p p. 0: it has no port, or does not fit. */
+int replica_put_client(uint8_t *p, const struct snic_net_addr *a)
+{
+    uint8_t bytes[SNIC_MEMBER_ADDR_MAX];
+    uint32_t at = replica_host_end(p);
+    if (at == 0 || a->port == 0 || !replica_put_addr(bytes, a))
+        return 0;
+    uint32_t size = replica_host_end(bytes);
+    if (p[0] == bytes[0] && memcmp(p + 3, bytes + 3, at - 3) == 0) {
+        bytes[0] = REPLICA_SAME_HOST;
+        size = 3;
+    }
+    if (size > SNIC_MEMBER_ADDR_MAX - at)
+        return 0;
+    memset(p + at, 0, SNIC_MEMBER_ADDR_MAX - at);
+    memcpy(p + at, bytes, size);
+    return 1;
+}
+
+/* 0: none. */
+int replica_get_client(const uint8_t *p, struct snic_net_addr *out)
+{
+    uint8_t bytes[SNIC_MEMBER_ADDR_MAX] = {0};
+    uint32_t at = replica_host_end(p);
+    if (at == 0 || p[0] == REPLICA_SAME_HOST || p[at] == 0 ||
+        replica_host_end(p + at) > SNIC_MEMBER_ADDR_MAX - at)
+        return 0;
+    memcpy(bytes, p + at, SNIC_MEMBER_ADDR_MAX - at);
+    if (bytes[0] == REPLICA_SAME_HOST) {
+        bytes[0] = p[0];
+        memcpy(bytes + 3, p + 3, at - 3);
+    }
+    return replica_get_addr(bytes, out) && out->port != 0;
+}
+
 #undef REPLICA_MAGIC
+#undef REPLICA_SAME_HOST
 #undef REPLICA_RECORD_VERSION
 #undef REPLICA_DDP_MORE

@@ -284,6 +284,56 @@ static void test_replica_wire_record_round_trip(void **state)
     assert_int_equal(replica_get_record(p, size + 9, &out), SNIC_EPROTO);
 }
 
+/* Where clients reach a node, behind its address, where there is room. */
+static void test_replica_wire_address_for_clients(void **state)
+{
+    static const struct {
+        const char *node;
+        const char *client;
+        int fits;
+    } cases[] = {{"10.0.0.1:7000", "10.0.0.1:6379", 1},
+                 {"10.0.0.1:7000", "192.168.1.2:6379", 1},
+                 {"[fe80::1]:7000", "[fe80::1]:6379", 1},
+                 {"[fe80::1]:7000", "[fe80::2]:6379", 0},
+                 {"[fe80::1]:7000", "10.0.0.1:6379", 0},
+                 {"10.0.0.1:7000", "[fe80::1]:6379", 0},
+                 {"sim:3:7", "sim:3:8", 1},
+                 {"sim:3:7", "sim:4:7", 1},
+                 {"10.0.0.1:7000", "10.0.0.1:0", 0}};
+    struct snic_member_view v;
+    struct snic_net_addr node, client, out;
+    char text[64];
+    (void)state;
+    memset(&v, 0, sizeof(v));
+    assert_int_equal(snic_replica_client_addr(&v, 0, &out), SNIC_ENOENT);
+    assert_int_equal(snic_replica_client_addr(&v, SNIC_MEMBER_NODES_MAX, &out), SNIC_EINVAL);
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
+        memset(&node, 0, sizeof(node));
+        memset(&client, 0, sizeof(client));
+        assert_int_equal(snic_net_addr_parse(&node, cases[i].node), 0);
+        assert_int_equal(snic_net_addr_parse(&client, cases[i].client), 0);
+        assert_true(replica_put_addr(v.addr[1], &node));
+        assert_int_equal(snic_replica_client_addr(&v, 1, &out), SNIC_ENOENT);
+        assert_int_equal(replica_put_client(v.addr[1], &client), cases[i].fits);
+        assert_int_equal(snic_replica_client_addr(&v, 1, &out), cases[i].fits ? 0 : SNIC_ENOENT);
+        if (cases[i].fits) {
+            (void)snic_net_addr_format(&out, text, sizeof(text));
+            assert_string_equal(text, cases[i].client);
+        }
+        assert_true(replica_get_addr(v.addr[1], &out)); /* the first stays what it was */
+        (void)snic_net_addr_format(&out, text, sizeof(text));
+        assert_string_equal(text, cases[i].node);
+    }
+    for (uint32_t at = 0; at < SNIC_MEMBER_ADDR_MAX; at++) /* a view may have any bytes */
+        for (uint32_t b = 0; b < 256; b++) {
+            memset(v.addr[2], (int)b, SNIC_MEMBER_ADDR_MAX);
+            v.addr[2][0] = SNIC_NET_IPV4;
+            v.addr[2][at] = (uint8_t)(b + 1);
+            int result = snic_replica_client_addr(&v, 2, &out);
+            assert_true(result == 0 || result == SNIC_ENOENT);
+        }
+}
+
 enum { VALUES = 64 };
 
 /* Allocated, held, handed to the engine, dropped: bytes stay, and at the end all is one block. */
@@ -433,6 +483,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_wire_block_round_trip),
         cmocka_unit_test(test_replica_wire_damage_refused),
         cmocka_unit_test(test_replica_wire_record_round_trip),
+        cmocka_unit_test(test_replica_wire_address_for_clients),
         cmocka_unit_test(test_replica_value_random_model),
         cmocka_unit_test(test_replica_value_little_is_wasted),
         cmocka_unit_test(test_replica_value_many_references),

@@ -11,6 +11,13 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
   add_test(NAME ddp_server_redis COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_redis.py $<TARGET_FILE:ddp_server>)
   set_tests_properties(ddp_server_redis PROPERTIES SKIP_RETURN_CODE 77)
+  if("storeclient" IN_LIST SNIC_BUILT_MODULES)
+    snic_test_program(store_driver SOURCES store_driver.c LIBS snicstore_uring snicstore)
+    add_test(NAME ddp_server_client COMMAND ${SNIC_PYTHON}
+      ${CMAKE_CURRENT_LIST_DIR}/test_ddp_client.py $<TARGET_FILE:ddp_server>
+      $<TARGET_FILE:store_driver>)
+    set_tests_properties(ddp_server_client PROPERTIES LABELS "ddp;replica;storeclient" TIMEOUT 600)
+  endif()
   set_tests_properties(ddp_server_nodes ddp_server_redis PROPERTIES
     LABELS "ddp;replica" TIMEOUT 600)
 endif()
