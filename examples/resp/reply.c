@@ -147,20 +147,3 @@ void resp_reply_free(struct resp_reply *r)
     free(r->data);
     memset(r, 0, sizeof(*r));
 }
-
-int resp_arg_is(const struct resp_arg *a, const char *word)
-{
-    size_t n = strlen(word);
-
-    if (a->size != n)
-        return 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = a->data[i];
-
-        if (c >= 'A' && c <= 'Z')
-            c = (unsigned char)(c + 32);
-        if (c != (unsigned char)word[i])
-            return 0;
-    }
-    return 1;
-}

@@ -51,7 +51,18 @@ void resp_put_help(struct resp_reply *r, const char *const *lines, size_t count)
 void resp_reply_free(struct resp_reply *r);
 
 /** Does the argument @p a equal the lower-case @p word, in any case? */
-int resp_arg_is(const struct resp_arg *a, const char *word);
+static inline int resp_arg_is(const struct resp_arg *a, const char *word)
+{
+    for (uint32_t i = 0; i < a->size; i++) {
+        unsigned char c = a->data[i];
+
+        if (c >= 'A' && c <= 'Z')
+            c = (unsigned char)(c + 32);
+        if (c != (unsigned char)word[i] || c == 0)
+            return 0;
+    }
+    return word[a->size] == 0;
+}
 
 /** Redis' glob. Linear in pattern times text, whatever the pattern. */
 int resp_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,

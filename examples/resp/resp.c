@@ -89,7 +89,17 @@ static int resp_count_line(const unsigned char *data, size_t size, size_t at, in
 {
     const unsigned char *end;
     size_t room = size - at;
+    size_t digits = at + 1;
+    int64_t n = 0;
 
+    /* The usual case: a few digits without a leading zero. All else follows below. */
+    while (digits < size && digits < at + 9 && data[digits] >= '0' && data[digits] <= '9')
+        n = n * 10 + (data[digits++] - '0');
+    if (digits + 1 < size && data[digits] == '\r' && n > 0 && data[at + 1] != '0') {
+        *number = n;
+        *next = digits + 2;
+        return 1;
+    }
     end = memchr(data + at, '\r', room < RESP_LINE_MAX ? room : RESP_LINE_MAX);
     if (end == NULL)
         return room >= RESP_LINE_MAX ? -2 : 0;
