@@ -111,6 +111,12 @@ static void client_combine(struct ds_request *r)
         resp_put(&r->reply, r->parts[i]->reply.data, r->parts[i]->reply.size);
 }
 
+/* A reply took @p size: others may, too. */
+static void client_expect(struct ds_client *c, uint64_t size)
+{
+    c->reply_bytes = size > c->reply_bytes ? size : (15 * c->reply_bytes + size) / 16;
+}
+
 static void client_answer(struct ds_request *r)
 {
     struct ds_shard *s = r->home;
@@ -126,9 +132,7 @@ static void client_answer(struct ds_request *r)
     if (c != NULL) {
         c->under_way--;
         c->bytes -= r->window;
-        c->reply_bytes = r->reply.size > c->reply_bytes
-                             ? r->reply.size
-                             : (15 * c->reply_bytes + r->reply.size) / 16;
+        client_expect(c, r->reply.size);
     }
     s->bytes -= r->window;
     client_send(s, r->client, r->seq, &r->reply, r->silent, 0);
@@ -422,7 +426,12 @@ static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned c
         c->skip = 0;
     } else if (n > 0 && client_travels(&k)) {
         c->last = k.command;
-        wait = client_begin(&k, seq);
+        if (ds_request_at_once(&k)) {
+            client_expect(c, s->reply.size);
+            client_send(s, id, seq, &s->reply, c->silent || c->skip, 0);
+        } else {
+            wait = client_begin(&k, seq);
+        }
         if ((c = ds_client_find(s, id)) != NULL)
             c->skip = 0;
     } else {

@@ -292,10 +292,8 @@ static int main_serve(struct ds_config *c)
     n.undrained = n.count;
     n.commands = ds_command_table(&n.commands_count);
     (void)pthread_mutex_init(&n.lock, NULL);
-    for (uint32_t i = 0; i < 2; i++) {
-        memset(n.hash_key[i], (int)(0x5a + i), sizeof(n.hash_key[i]));
-        memcpy(n.hash_key[i], &c->cluster, sizeof(c->cluster));
-    }
+    memset(n.hash_key, 0x5b, sizeof(n.hash_key));
+    memcpy(n.hash_key, &c->cluster, sizeof(c->cluster));
     n.shards = calloc(n.count, sizeof(*n.shards));
     if (n.shards == NULL || pthread_barrier_init(&n.opening, NULL, n.count) != 0 ||
         pthread_barrier_init(&n.closing, NULL, n.count) != 0)

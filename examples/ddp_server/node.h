@@ -172,7 +172,7 @@ struct ds_request {
     int silent;
     int admin;
     /* At the shard. */
-    struct snic_ddp_key hash;
+    uint64_t hash; /* of the key */
     struct resp_arg key;
     struct snic_store_op op;
     union {
@@ -296,6 +296,7 @@ struct ds_shard {
     struct snic_loop_msg settings; /* CONFIG SET has changed them */
     _Atomic int settings_queued;
     struct resp_reply reply; /* of the command that runs */
+    struct ds_request at_once; /* a read that is answered as it comes; request.c */
     struct resp_arg *args;
     uint32_t args_room;
     unsigned char *scratch;
@@ -340,7 +341,7 @@ struct ds_node {
     uint32_t count;
     const struct ds_command *commands;
     uint32_t commands_count;
-    unsigned char hash_key[2][16];
+    unsigned char hash_key[16];
     pthread_barrier_t opening; /* no loop runs before the port is open */
     pthread_barrier_t closing;
     pthread_mutex_t lock;               /* of config->settings, and of counted */
@@ -411,8 +412,9 @@ struct ds_request *ds_request_new(const struct resp_arg *argv, uint32_t argc);
 void ds_request_free(struct ds_request *r);
 void ds_request_key(struct ds_node *n, struct ds_request *r, const struct resp_arg *key);
 /** The shard of a key. */
-struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key,
-                              struct snic_ddp_key *hash);
+struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key, uint64_t *hash);
+/** A command on a key that only reads, if its value is at hand. @return 1: the reply is put */
+int ds_request_at_once(struct ds_call *k);
 /** Submit r->op, which is filled in; again, where there is no room. */
 void ds_request_submit(struct ds_request *r);
 /** Run it, on the loop of its shard; when it has ended it travels home. */

@@ -62,12 +62,10 @@ void ds_request_free(struct ds_request *r)
     free(r);
 }
 
-struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key,
-                              struct snic_ddp_key *hash)
+struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key, uint64_t *hash)
 {
-    for (uint32_t i = 0; i < 2; i++)
-        hash->w[i] = snic_siphash(n->hash_key[i], key->data, key->size);
-    return &n->shards[(hash->w[1] >> 32) % n->count];
+    *hash = snic_siphash(n->hash_key, key->data, key->size);
+    return &n->shards[(*hash >> 32) % n->count];
 }
 
 void ds_request_key(struct ds_node *n, struct ds_request *r, const struct resp_arg *key)
@@ -78,19 +76,20 @@ void ds_request_key(struct ds_node *n, struct ds_request *r, const struct resp_a
 
 /* ---- Keys that are held (N3) ---- */
 
-static struct snic_link *request_list(struct ds_shard *s, const struct snic_ddp_key *hash)
+static struct snic_link *request_list(struct ds_shard *s, uint64_t hash)
 {
-    return &s->held[hash->w[0] % DS_HELD_LISTS];
+    return &s->held[hash % DS_HELD_LISTS];
 }
 
-static struct ds_request *request_holder(struct ds_shard *s, const struct snic_ddp_key *hash)
+/* Keys of one hash wait for each other, too. */
+static struct ds_request *request_holder(struct ds_shard *s, uint64_t hash)
 {
     struct snic_link *list = request_list(s, hash);
 
     for (struct snic_link *l = list->next; l != list; l = l->next) {
         struct ds_request *r = SNIC_CONTAINER(l, struct ds_request, link);
 
-        if (r->hash.w[0] == hash->w[0] && r->hash.w[1] == hash->w[1])
+        if (r->hash == hash)
             return r;
     }
     return NULL;
@@ -101,7 +100,7 @@ static void request_hold(struct ds_request *r)
     if (r->holds)
         return;
     r->holds = 1;
-    snic_link_append(request_list(r->shard, &r->hash), &r->link);
+    snic_link_append(request_list(r->shard, r->hash), &r->link);
 }
 
 static void request_wait(struct ds_request *holder, struct ds_request *r)
@@ -117,11 +116,10 @@ static void request_wait(struct ds_request *holder, struct ds_request *r)
 static void request_begin(struct ds_request *r);
 
 /* Run those that waited, up to one that holds the key. */
-static void request_release(struct ds_shard *s, struct snic_ddp_key hash,
-                            struct ds_request *waiting)
+static void request_release(struct ds_shard *s, uint64_t hash, struct ds_request *waiting)
 {
     while (waiting != NULL) {
-        struct ds_request *holder = request_holder(s, &hash);
+        struct ds_request *holder = request_holder(s, hash);
         struct ds_request *r = waiting;
 
         waiting = r->next;
@@ -134,11 +132,16 @@ static void request_release(struct ds_shard *s, struct snic_ddp_key hash,
     }
 }
 
+static void request_count(const struct ds_request *r)
+{
+    r->shard->errors += r->reply.size > 0 && r->reply.data[0] == '-';
+}
+
 void ds_request_end(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
     struct ds_request *waiting = r->waiting;
-    struct snic_ddp_key hash = r->hash;
+    uint64_t hash = r->hash;
 
     if (r->holds)
         snic_link_remove(&r->link);
@@ -149,7 +152,7 @@ void ds_request_end(struct ds_request *r)
         request_release(s, hash, waiting);
         return;
     }
-    s->errors += r->reply.size > 0 && r->reply.data[0] == '-';
+    request_count(r);
     r->arrive = r->answer;
     if (r->home == s)
         r->answer(r);
@@ -337,7 +340,7 @@ static int request_too_much(struct ds_request *r, uint32_t size)
 }
 
 /* The command gets the value, which it only reads. */
-static void request_step(struct ds_request *r, const void *data, uint32_t size, uint64_t version,
+static void request_show(struct ds_request *r, const void *data, uint32_t size, uint64_t version,
                          uint64_t ttl_ns)
 {
     struct ds_value v = {
@@ -346,6 +349,12 @@ static void request_step(struct ds_request *r, const void *data, uint32_t size, 
     r->reply.size = 0;
     if (!request_too_much(r, size))
         (void)r->command->step(r, &v);
+}
+
+static void request_step(struct ds_request *r, const void *data, uint32_t size, uint64_t version,
+                         uint64_t ttl_ns)
+{
+    request_show(r, data, size, version, ttl_ns);
     ds_request_end(r);
 }
 
@@ -369,6 +378,38 @@ static void request_done(struct snic_store_op *op)
 static int request_plain(const struct ds_request *r)
 {
     return r->how.reads == SNIC_DDP_DURABILITY_DEFAULT && !r->how.confirm;
+}
+
+/*
+ * A read of what is at hand here needs no request: it is answered with the caller's arguments.
+ * @return 1: the reply is put into k->reply; 0: nothing was done
+ */
+int ds_request_at_once(struct ds_call *k)
+{
+    struct ds_shard *s = k->shard;
+    const struct ds_command *m = k->command;
+    struct ds_request *r = &s->at_once;
+    struct snic_store_entry e = {0};
+    int rc;
+
+    if (m->kind != DS_KEY || (m->rules & DS_WRITES) != 0 || m->parse != NULL)
+        return 0;
+    r->how = k->how;
+    ds_request_key(s->node, r, &k->argv[m->key]);
+    if (r->shard != s || !request_plain(r) || request_holder(s, r->hash) != NULL)
+        return 0;
+    rc = snic_store_look(s->store, r->key.data, r->key.size, &e);
+    if (rc != SNIC_ENOENT && (rc != 0 || e.data == NULL))
+        return 0;
+    r->command = m;
+    r->argv = (struct resp_arg *)(uintptr_t)k->argv;
+    r->argc = k->argc;
+    r->reply = *k->reply;
+    r->now_ms = e.ttl_ns != 0 ? ds_wall_ms() : 0;
+    request_show(r, e.data, e.size, e.version, e.ttl_ns);
+    *k->reply = r->reply;
+    request_count(r);
+    return 1;
 }
 
 static void request_read(struct ds_request *r)
@@ -452,7 +493,7 @@ void ds_request_run(struct ds_request *r)
         r->command->visit(r);
         return;
     }
-    holder = request_holder(r->shard, &r->hash);
+    holder = request_holder(r->shard, r->hash);
     if (holder != NULL)
         request_wait(holder, r);
     else

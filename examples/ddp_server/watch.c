@@ -361,7 +361,7 @@ void ds_cmd_watchkey(struct ds_call *k)
     struct ds_node *n = k->shard->node;
     struct ds_client *c = k->client;
     int prefix = k->argv[0].size == 11; /* WATCHPREFIX */
-    struct snic_ddp_key hash;
+    uint64_t hash;
     int64_t id = c->watch_ids + 1;
 
     if (k->argv[1].size > DS_KEY_MAX) {
