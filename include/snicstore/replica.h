@@ -67,7 +67,8 @@
  *
  * Keys. With `sec` all bytes are sealed (AES-128-GCM) under keys of each connection, made of the
  * cluster's key and of random numbers of both sides. What is recorded, reflected, cut or changed is
- * refused. Another cluster, version or key is counted (stats) and named (snic_replica_get_peer).
+ * refused. Another cluster, version or key is counted (stats); it is named (snic_replica_get_peer)
+ * if a connection that the node's host made or accepted shows it while there is no other.
  *
  * Memory for values. A value takes its bytes, rounded up by at most 128 bytes or an eighth, in one
  * piece, and 16 bytes for each 128. Alive at a time are at most, each counted once:
@@ -469,8 +470,8 @@ enum snic_replica_peer_state {
 struct snic_replica_peer_stats {
     uint32_t state;   /**< enum snic_replica_peer_state                                          */
     uint32_t version; /**< of the wire, UP                                                       */
-    /** Why the last connection or datagram was refused: "cluster: ...", "version: ...",
-     * "key: ...", static; NULL: none was since the last that was taken. */
+    /** Why the last connection was refused, without `sec` also the last datagram: "cluster: ...",
+     * "version: ...", "key: ...", static; NULL: none was since the last that was taken. */
     const char *refusal;
     uint64_t rtt_ns;         /**< a round trip of heartbeats, smoothed; 0: not measured yet       */
     uint64_t flush_ns;       /**< how long its log takes to flush, by its own report              */

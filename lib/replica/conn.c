@@ -39,21 +39,27 @@ static uint64_t replica_conn_now(const struct snic_replica *r)
 
 /* ---- Ends ---- */
 
-static void replica_conn_abort(struct replica_conn *k)
+/* L6: it is its peer's no more. */
+static void replica_conn_leave(struct snic_replica *r, const struct replica_conn *k)
+{
+    if (k->peer == SNIC_REPLICA__NIL || r->peers[k->peer].conn != k)
+        return;
+    r->peers[k->peer].conn = NULL;
+    replica_link_reset(r, &r->peers[k->peer]);
+}
+
+/* At once: nothing is taken from it any more, and its peer's queues are empty. */
+void replica_conn_abort(struct replica_conn *k)
 {
     struct snic_replica *r = k->r;
     if (k->state == REPLICA_CONN_NONE || k->state == REPLICA_CONN_ENDING)
         return;
-    if (k->peer != SNIC_REPLICA__NIL && r->peers[k->peer].conn == k) {
-        struct replica_peer *p = &r->peers[k->peer];
-        p->conn = NULL;
-        replica_link_reset(r, p);
-    }
+    replica_conn_leave(r, k);
     k->state = REPLICA_CONN_ENDING;
     snic_net_abort(k->c);
 }
 
-/* The next attempt to connect, later each time. */
+/* An attempt to connect has failed, or its connection ended: the next one, later each time. */
 static void replica_conn_later(struct snic_replica *r, struct replica_peer *p)
 {
     uint64_t random;
@@ -76,10 +82,7 @@ static void replica_conn_closed(void *ctx, struct snic_net_conn *c, int reason)
     (void)c;
     (void)reason;
     SNIC_ASSERT(k->state != REPLICA_CONN_NONE);
-    if (r->state != SNIC_REPLICA_STOPPED && peer != SNIC_REPLICA__NIL && r->peers[peer].conn == k) {
-        r->peers[peer].conn = NULL;
-        replica_link_reset(r, &r->peers[peer]);
-    }
+    replica_conn_leave(r, k);
     k->state = REPLICA_CONN_NONE;
     k->c = NULL;
     k->peer = SNIC_REPLICA__NIL;
@@ -143,6 +146,18 @@ static int replica_conn_judge(struct snic_replica *r, const struct replica_conn 
     return 0;
 }
 
+/*
+ * It is counted; and named, where it is the node's own: of a connection that this node made, or of
+ * one from the node's host.
+ */
+static void replica_conn_blame(struct snic_replica *r, const struct replica_conn *k,
+                               struct replica_peer *p, int why)
+{
+    replica_link_count(r, why);
+    if (k->initiator || replica_same_host(&k->addr, &p->addr))
+        replica_link_name(r, p, why);
+}
+
 /* The connection takes the place of any other. */
 static void replica_conn_adopt(struct snic_replica *r, struct replica_conn *k)
 {
@@ -196,7 +211,7 @@ static int replica_conn_greeted(struct snic_replica *r, struct replica_conn *k,
     if (why == 0 && k->initiator)
         why = h.refusal;
     if (why != 0)
-        replica_link_blame(r, &r->peers[h.src], why);
+        replica_conn_blame(r, k, &r->peers[h.src], why);
     if (k->initiator) {
         if (why != 0 || replica_conn_agree(r, k, &h) != 0)
             return SNIC_EPROTO;
@@ -243,7 +258,7 @@ static int replica_conn_block(struct snic_replica *r, struct replica_conn *k,
         size -= SNIC_REPLICA__TAG;
         if (replica_open(r, &k->in, p, SNIC_REPLICA__BLOCK, open, body, size) != 0 ||
             replica_key_next(r, &k->in) != 0) {
-            replica_link_blame(r, &r->peers[k->peer], SNIC_EACCES);
+            replica_conn_blame(r, k, &r->peers[k->peer], SNIC_EACCES);
             return SNIC_EPROTO;
         }
         body = open;
@@ -426,11 +441,9 @@ static void replica_conn_start(struct snic_replica *r, uint32_t to)
 {
     struct replica_peer *p = &r->peers[to];
     struct replica_conn *k = replica_conn_new(r);
-    replica_conn_later(r, p);
-    if (k == NULL)
-        return;
-    if (snic_net_connect(r->o.net, &p->addr, &replica_conn_events, k, &k->c) != 0) {
-        r->conns_live--;
+    if (k == NULL || snic_net_connect(r->o.net, &p->addr, &replica_conn_events, k, &k->c) != 0) {
+        r->conns_live -= k != NULL;
+        replica_conn_later(r, p); /* else `closed` follows */
         return;
     }
     k->peer = to;

@@ -4,9 +4,18 @@
  *
  * A datagram of another process of that node than the connection's, or one under keys that are not
  * known here, is a hint that the connection's other end is gone, though nothing has shown it yet:
- * the connection is probed (conn.c). Hints can be forged, so they do no more than that.
+ * the connection is probed (conn.c). Hints can be forged, so they do no more than that, once a
+ * second. With ciphers all else that is not sealed, or under other keys, is counted, and no more.
  */
 #include "replica_priv.h"
+
+/* Of a peer's address; without ciphers nothing better shows that it is the peer's. */
+static void replica_dgram_blame(struct snic_replica *r, struct replica_peer *p, int why)
+{
+    replica_link_count(r, why);
+    if (r->o.sec == NULL)
+        replica_link_name(r, p, why);
+}
 
 static int replica_same_addr(const struct snic_net_addr *a, const struct snic_net_addr *b)
 {
@@ -55,7 +64,7 @@ static struct replica_session *replica_dgram_open(struct snic_replica *r, struct
     if (replica_open(r, &key, in->data + 4, SNIC_REPLICA__PACKET - 4, body,
                      in->data + SNIC_REPLICA__PACKET,
                      (uint32_t)(in->size - SNIC_REPLICA__PACKET - SNIC_REPLICA__TAG)) != 0) {
-        replica_link_blame(r, p, SNIC_EACCES);
+        replica_link_count(r, SNIC_EACCES);
         return NULL;
     }
     replica_replay_note(s, h->counter);
@@ -75,11 +84,11 @@ static struct replica_peer *replica_dgram_peer(struct snic_replica *r,
     }
     struct replica_peer *p = &r->peers[h->src];
     if (result == SNIC_EVERSION || h->lowest > r->wire_highest || h->highest < r->wire_lowest) {
-        replica_link_blame(r, p, SNIC_EVERSION);
+        replica_dgram_blame(r, p, SNIC_EVERSION);
         return NULL;
     }
     if (h->cluster != r->o.cluster) {
-        replica_link_blame(r, p, SNIC_EPERM);
+        replica_dgram_blame(r, p, SNIC_EPERM);
         return NULL;
     }
     if (h->dst != r->o.node || h->version < r->wire_lowest || h->version > r->wire_highest) {
@@ -102,7 +111,7 @@ static void replica_dgram_packet(struct snic_replica *r, const struct snic_net_m
     if (p == NULL)
         return;
     if ((h.flags != 0) != (r->o.sec != NULL) && size > 0) {
-        replica_link_blame(r, p, SNIC_EACCES);
+        replica_dgram_blame(r, p, SNIC_EACCES);
         return;
     }
     if (r->o.sec != NULL) {

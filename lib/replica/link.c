@@ -38,7 +38,7 @@ void replica_link_wake(struct snic_replica *r, uint64_t at)
     snic_loop_arm(r->o.loop, &r->link_timer, at);
 }
 
-/* It was heard of: an attempt to connect need not wait any longer. */
+/* It was heard: an attempt to connect need not wait any longer. */
 void replica_link_heard(struct snic_replica *r, struct replica_peer *p)
 {
     uint64_t now = snic_loop_clock(r->o.loop);
@@ -52,25 +52,34 @@ void replica_link_heard(struct snic_replica *r, struct replica_peer *p)
 void replica_link_probe(struct snic_replica *r, struct replica_peer *p)
 {
     uint64_t now = snic_loop_clock(r->o.loop);
+    if (now < p->probe_ns)
+        return;
+    p->probe_ns = now + REPLICA_PROBES_NS;
     replica_link_heard(r, p);
-    if (p->conn == NULL || p->pinged == 2 || now < p->probe_ns)
+    if (p->conn == NULL)
         return;
     p->pinged = 2;
     p->pinged_ns = now;
-    p->probe_ns = now + REPLICA_PROBES_NS;
     p->ping |= 1;
     r->to_pump |= (uint16_t)(1u << replica_link_number(r, p));
     replica_link_wake(r, now);
 }
 
-/* A connection or a datagram of that node was refused. */
-void replica_link_blame(struct snic_replica *r, struct replica_peer *p, int why)
+/* A connection or a datagram was refused. */
+void replica_link_count(struct snic_replica *r, int why)
 {
-    const char *text = replica_refusal(why);
     r->refused++;
     r->wrong_cluster += why == SNIC_EPERM;
     r->wrong_version += why == SNIC_EVERSION;
     r->wrong_key += why == SNIC_EACCES;
+}
+
+/* It was that node's, which has no connection for this reason. */
+void replica_link_name(struct snic_replica *r, struct replica_peer *p, int why)
+{
+    const char *text = replica_refusal(why);
+    if (p->conn != NULL)
+        return;
     r->notify |= p->refusal != text;
     p->refusal = text;
 }
@@ -400,7 +409,7 @@ static uint32_t replica_link_fill(struct snic_replica *r, struct replica_peer *p
         replica_put_block_crc(at, b.used);
     } else if (replica_seal(r, &k->out, at, SNIC_REPLICA__BLOCK, b.at, b.used) != 0 ||
                replica_key_next(r, &k->out) != 0) {
-        snic_net_abort(k->c);
+        replica_conn_abort(k);
         return 0;
     }
     return SNIC_REPLICA__BLOCK + b.used + tag;
@@ -457,7 +466,7 @@ void replica_link_pump(struct snic_replica *r, struct replica_peer *p)
             b->used += n;
             p->sent_bytes += n;
         }
-        if (b->used == 0)
+        if (b->used == 0 || k->state != REPLICA_CONN_UP)
             return;
         b->state = REPLICA_BUF_READY;
         if (!replica_link_push(k))
@@ -543,23 +552,13 @@ void replica_link_flush(struct snic_replica *r)
     }
 }
 
-static void replica_conn_cut(struct replica_conn *k)
-{
-    if (k->state == REPLICA_CONN_NONE || k->state == REPLICA_CONN_ENDING)
-        return;
-    k->state = REPLICA_CONN_ENDING;
-    snic_net_abort(k->c);
-}
-
 /* Nothing is sent to that node or taken from it any more. */
 static void replica_link_cut(struct snic_replica *r, uint32_t n)
 {
     replica_dgram_forget(r, n);
-    r->peers[n].conn = NULL;
-    replica_link_reset(r, &r->peers[n]);
     for (uint32_t i = 0; i < r->conn_count; i++) {
         if (r->conns[i].peer == n)
-            replica_conn_cut(&r->conns[i]);
+            replica_conn_abort(&r->conns[i]);
     }
 }
 
@@ -572,7 +571,7 @@ void replica_link_stop(struct snic_replica *r)
             replica_link_cut(r, n);
     }
     for (uint32_t i = 0; i < r->conn_count; i++)
-        replica_conn_cut(&r->conns[i]); /* those of nodes not known yet */
+        replica_conn_abort(&r->conns[i]); /* those of nodes not known yet */
     r->to_flush = r->to_pump = 0;
     if (r->listener != NULL)
         snic_net_unlisten(r->listener);
@@ -669,7 +668,7 @@ void replica_link_know(struct snic_replica *r, uint16_t view, uint32_t n,
     } else if (memcmp(was, is, sizeof(was)) == 0) {
         return;
     } else if (p->conn != NULL) {
-        snic_net_abort(p->conn->c); /* to the node that it was */
+        replica_conn_abort(p->conn); /* to the node that it was */
     }
     p->addr = *addr;
     replica_link_wake(r, 0);

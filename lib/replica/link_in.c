@@ -72,6 +72,7 @@ static void replica_from_end(struct snic_replica *r, struct replica_peer *p, uin
 static int replica_from_deliver(struct snic_replica *r, struct replica_peer *p, uint32_t channel)
 {
     struct replica_from *f = &p->from[channel];
+    const struct replica_conn *k = p->conn;
     struct snic_ddp_msg m = f->msg;
     struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
     int room = replica_logs(&m) ? replica_log_room(r, replica_carries(&m) ? REPLICA_ROOM_RECORD
@@ -94,8 +95,10 @@ static int replica_from_deliver(struct snic_replica *r, struct replica_peer *p, 
         replica_value_give(&r->values, f->value);
     }
     int result = replica_step_ddp(r, &ev);
-    if (result != 0 && f->value != 0)
-        replica_value_release(&r->values, f->value);
+    if (result != 0 && m.value != 0)
+        replica_value_release(&r->values, m.value);
+    if (p->conn != k)
+        return 1; /* nothing is half here any more */
     if (result == SNIC_EAGAIN && !replica_from_late(r, f)) {
         replica_from_block(r, p, f, REPLICA_NO_ENGINE);
         return 0;
@@ -131,7 +134,8 @@ static int64_t replica_from_take(struct snic_replica *r, struct replica_peer *p,
                                  const unsigned char *data, size_t size)
 {
     struct replica_from *f = &p->from[channel];
-    uint32_t head = replica_ddp_size(p->conn->version);
+    const struct replica_conn *k = p->conn;
+    uint32_t head = replica_ddp_size(k->version);
     size_t at = 0;
     for (;;) {
         if (f->have < head) {
@@ -157,7 +161,7 @@ static int64_t replica_from_take(struct snic_replica *r, struct replica_peer *p,
         }
         if (f->got < whole || !replica_from_deliver(r, p, channel))
             return (int64_t)at;
-        if (r->state != SNIC_REPLICA_RUNNING || p->conn == NULL)
+        if (r->state != SNIC_REPLICA_RUNNING || p->conn != k)
             return (int64_t)at;
     }
 }
@@ -225,10 +229,12 @@ void replica_link_retry(struct snic_replica *r)
                 break;
             if (p->from[c].blocked == REPLICA_FREE)
                 continue;
-            if (replica_ring_take(r, p, c) != 0)
-                snic_net_abort(p->conn->c);
-            else if (r->state == SNIC_REPLICA_RUNNING && p->conn != NULL)
+            if (replica_ring_take(r, p, c) != 0) {
+                r->refused++;
+                replica_conn_abort(p->conn);
+            } else if (r->state == SNIC_REPLICA_RUNNING && p->conn != NULL) {
                 replica_link_owe(r, p);
+            }
         }
     }
     if (r->blocked != 0 && r->state == SNIC_REPLICA_RUNNING)

@@ -571,7 +571,8 @@ void replica_link_owe(struct snic_replica *r, struct replica_peer *p);
 void replica_link_wake(struct snic_replica *r, uint64_t at);
 void replica_link_heard(struct snic_replica *r, struct replica_peer *p);
 void replica_link_probe(struct snic_replica *r, struct replica_peer *p);
-void replica_link_blame(struct snic_replica *r, struct replica_peer *p, int why);
+void replica_link_count(struct snic_replica *r, int why);
+void replica_link_name(struct snic_replica *r, struct replica_peer *p, int why);
 uint32_t replica_link_places(const struct snic_replica *r);
 int replica_link_check(const struct snic_replica *r);
 uint32_t replica_link_number(const struct snic_replica *r, const struct replica_peer *p);
@@ -599,6 +600,7 @@ void replica_dgram_recv(void *ctx, struct snic_net_dgram *d, const struct snic_n
                         uint32_t count);
 
 /* conn.c */
+void replica_conn_abort(struct replica_conn *k);
 int replica_conn_open(struct snic_replica *r);
 void replica_conn_fire(struct snic_timer *t, uint64_t now_ns);
 

@@ -706,6 +706,100 @@ static void test_replica_link_silent_ones_make_room(void **state)
     end_link();
 }
 
+/* ---- The node connects ---- */
+
+static uint32_t attempts;
+
+static void attempt_refuse(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *from)
+{
+    (void)ctx;
+    (void)from;
+    attempts++;
+    snic_net_abort(c);
+}
+
+/* The node under test has number 1, on host 0; node 0 is the test. */
+static void begin_initiator(void)
+{
+    doors(3);
+    fix.o.node = 1;
+    fix.addrs[0].node = 1;
+    fix.addrs[1].node = 0;
+    attempts = 0;
+    start();
+}
+
+/* Each failed attempt doubles the pause, from 5 to 500 ms. */
+static void test_replica_link_attempts_back_off_by_two(void **state)
+{
+    struct snic_net_listener *l;
+    (void)state;
+    begin_initiator();
+    assert_int_equal(snic_net_listen(fix.net[1], &fix.addrs[0], 0, attempt_refuse, NULL, &l), 0);
+    for (uint32_t i = 1; i <= 10; i++) {
+        uint64_t want = snic_min_u64(5 * (uint64_t)MS << i, 500 * (uint64_t)MS);
+        while (attempts < i)
+            run(MS / 10);
+        run(MS);
+        assert_int_equal(fix.r->conns_live, 0);
+        assert_int_equal(fix.r->peers[0].backoff_ns, want);
+    }
+    snic_net_unlisten(l);
+    end_link();
+}
+
+/* ---- Ends that the node decides ---- */
+
+/* A connection to the address that a node had before is none to the node. */
+static void test_replica_link_other_address_ends_connection(void **state)
+{
+    (void)state;
+    begin_link();
+    struct snic_net_addr other = fix.addrs[1];
+    peer_up();
+    other.port++;
+    replica_link_know(fix.r, 3, 1, &fix.addrs[1]);
+    assert_non_null(fix.r->peers[1].conn);
+    replica_link_know(fix.r, 3, 1, &other);
+    assert_null(fix.r->peers[1].conn);
+    assert_int_equal(stats().state == SNIC_REPLICA_PEER_UP, 0);
+    run(5 * (uint64_t)MS);
+    assert_int_equal(peer.closed, 1);
+    peer_gone();
+    end_link();
+}
+
+/* What waits in a blocked channel turns out to be no message: the end, at once. */
+static void test_replica_link_wrong_message_behind_blocked_one(void **state)
+{
+    struct snic_ddp_msg m = inv(4000);
+    uint64_t held[256];
+    uint32_t holds = 0;
+    (void)state;
+    begin_link();
+    peer_up();
+    while ((held[holds] = replica_value_new(&fix.r->values, 4000)) != 0)
+        holds++;
+    block_new();
+    unsigned char *at = block_frame(REPLICA_BYTES, REPLICA_CH_WRITES, 2 * SNIC_REPLICA__DDP + 4000);
+    memset(at, 1, 2 * SNIC_REPLICA__DDP + 4000);
+    replica_put_ddp(at, 3, &m);
+    block_send();
+    run(5 * (uint64_t)MS);
+    assert_int_equal(fix.r->blocked, 1);
+    while (holds > 0)
+        replica_value_drop(&fix.r->values, held[--holds]);
+    uint64_t refused = info().refused;
+    replica_link_retry(fix.r);
+    assert_null(fix.r->peers[1].conn);
+    assert_int_equal(info().refused, refused + 1);
+    assert_int_equal(fix.r->blocked, 0);
+    run(5 * (uint64_t)MS);
+    assert_int_equal(peer.closed, 1);
+    peer_gone();
+    end_link();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -723,6 +817,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_half_open_found_beside_another),
         cmocka_unit_test(test_replica_link_new_connection_replaces_old),
         cmocka_unit_test(test_replica_link_silent_ones_make_room),
+        cmocka_unit_test(test_replica_link_attempts_back_off_by_two),
+        cmocka_unit_test(test_replica_link_other_address_ends_connection),
+        cmocka_unit_test(test_replica_link_wrong_message_behind_blocked_one),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

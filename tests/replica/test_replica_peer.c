@@ -15,7 +15,7 @@ static void on_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
         memcpy(peer.seen + peer.size, b->data, b->size);
         peer.size += b->size;
     }
-    snic_net_put(fix.net[1], b);
+    snic_net_put(peer.net, b);
 }
 
 static void on_closed(void *ctx, struct snic_net_conn *c, int reason)
@@ -29,11 +29,17 @@ static void on_closed(void *ctx, struct snic_net_conn *c, int reason)
 
 static const struct snic_net_stream_events peer_events = {.recv = on_recv, .closed = on_closed};
 
-void peer_connect(void)
+void peer_connect_from(uint32_t host)
 {
     memset(&peer, 0, sizeof(peer));
-    assert_int_equal(snic_net_connect(fix.net[1], &fix.addrs[0], &peer_events, NULL, &peer.c), 0);
+    peer.net = fix.net[host];
+    assert_int_equal(snic_net_connect(peer.net, &fix.addrs[0], &peer_events, NULL, &peer.c), 0);
     run(MS);
+}
+
+void peer_connect(void)
+{
+    peer_connect_from(1);
 }
 
 static void peer_sent(struct snic_net_send_req *r)

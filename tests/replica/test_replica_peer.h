@@ -8,6 +8,7 @@
 enum { SEEN = 1 << 20 };
 
 struct peer {
+    struct snic_net *net; /* its host's */
     struct snic_net_conn *c;
     int closed;
     unsigned char seen[SEEN]; /* bytes of the node */
@@ -19,6 +20,7 @@ struct peer {
 extern struct peer peer;
 
 void peer_connect(void);
+void peer_connect_from(uint32_t host);
 void peer_send(const unsigned char *bytes, uint32_t size);
 /* What the node sent, not sealed: its frames. */
 void peer_read(void);

@@ -395,6 +395,132 @@ static void test_replica_sealed_datagrams_of_earlier_sessions(void **state)
     end_sealed();
 }
 
+static struct snic_replica_peer_stats stats(void)
+{
+    struct snic_replica_peer_stats p;
+    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+    return p;
+}
+
+/* A datagram of node 1's address without its keys: its size. Of those that arrives() refuses. */
+static uint32_t forged_dgram(uint32_t kind)
+{
+    struct replica_packet h = {.version = 3, .src = 1, .lowest = 3, .highest = 3};
+    uint32_t size = SNIC_REPLICA__PACKET + 60;
+    h.cluster = kind == 0 ? 0xc2 : 0xc1;
+    h.lowest = h.highest = kind == 1 ? SNIC_REPLICA__WIRE_HIGHEST + 1 : 3;
+    h.version = kind == 2 ? SNIC_REPLICA__WIRE_HIGHEST + 1 : 3;
+    h.flags = kind == 3 ? 0 : REPLICA_SEALED;
+    h.session = session.number;
+    h.counter = 1000;
+    memset(packet, 7, size);
+    replica_put_packet(packet, &h);
+    replica_put_packet_crc(packet, size);
+    return size;
+}
+
+/* Forged datagrams are counted, and change nothing else: no text, no pause between attempts. */
+static void test_replica_sealed_forged_datagrams_only_counted(void **state)
+{
+    (void)state;
+    begin_sealed();
+    for (uint32_t up = 0; up < 2; up++) {
+        if (up)
+            sealed_up();
+        for (uint32_t kind = 0; kind < 5; kind++) {
+            struct snic_replica_stats before = info();
+            assert_int_equal(arrives(packet, forged_dgram(kind)), 0);
+            assert_null(stats().refusal);
+            assert_int_equal(info().wrong_cluster, before.wrong_cluster + (kind == 0));
+            assert_int_equal(info().wrong_version, before.wrong_version + (kind == 1 || kind == 2));
+            assert_int_equal(info().wrong_key, before.wrong_key + (kind == 3 || (kind == 4 && up)));
+        }
+    }
+    snic_net_abort(peer.c);
+    run(10 * (uint64_t)MS);
+    for (uint32_t kind = 0; kind < 5; kind++) {
+        fix.r->peers[1].connect_ns = snic_world_now(fix.world) + 400 * (uint64_t)MS;
+        (void)arrives(packet, forged_dgram(kind));
+        assert_int_equal(arrives(packet, sealed_dgram(kind + 1)), 1); /* heard: it ends the pause */
+        assert_true(fix.r->peers[1].connect_ns < snic_world_now(fix.world) + 10 * (uint64_t)MS);
+    }
+    end_sealed();
+}
+
+/* Hints that anybody can send end the pause between attempts once a second. */
+static void test_replica_sealed_hints_bounded(void **state)
+{
+    (void)state;
+    begin_sealed();
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t far = snic_world_now(fix.world) + 400 * (uint64_t)MS;
+        fix.r->peers[1].connect_ns = far;
+        (void)arrives(packet, forged_dgram(4)); /* keys that are not known here */
+        assert_true(fix.r->peers[1].connect_ns < far);
+        fix.r->peers[1].connect_ns = far;
+        (void)arrives(packet, forged_dgram(4));
+        assert_int_equal(fix.r->peers[1].connect_ns, far);
+        run(1000 * (uint64_t)MS);
+    }
+    end_sealed();
+}
+
+/* A wrong hello is named as the node's if it comes from its host and no connection is there. */
+static void test_replica_sealed_forged_hellos_not_named(void **state)
+{
+    (void)state;
+    begin_sealed();
+    other.o.secret = &wrong;
+    peer_connect_from(2);
+    peer_send(block, sealed_hello(hello()));
+    run(5 * (uint64_t)MS);
+    assert_int_equal(info().wrong_key, 1);
+    assert_null(stats().refusal);
+    snic_net_abort(peer.c);
+    other.o.secret = &secret;
+    run(10 * (uint64_t)MS);
+    sealed_up();
+    struct snic_net_conn *live = peer.c;
+    other.o.secret = &wrong;
+    peer_connect();
+    peer_send(block, sealed_hello(hello()));
+    run(5 * (uint64_t)MS);
+    assert_int_equal(info().wrong_key, 2);
+    assert_null(stats().refusal);
+    assert_int_equal(stats().state, SNIC_REPLICA_PEER_UP);
+    snic_net_abort(peer.c);
+    peer.c = live;
+    end_sealed();
+}
+
+/* A cipher that fails ends the connection at once: what was not sealed is not sent. */
+static int seal_fails(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
+                      void *out, const void *in, size_t size, unsigned char tag[16])
+{
+    (void)key, (void)nonce, (void)aad, (void)aad_size, (void)out, (void)in, (void)size, (void)tag;
+    return SNIC_EIO;
+}
+
+static void test_replica_sealed_cipher_fails(void **state)
+{
+    struct snic_ebs_sec_ops fails = solar_toy_ops;
+    (void)state;
+    begin_sealed();
+    sealed_up();
+    peer.size = 0;
+    fails.gcm_seal = seal_fails;
+    fix.r->o.sec = &fails;
+    replica_link_probe(fix.r, &fix.r->peers[1]);
+    replica_settle(fix.r);
+    assert_null(fix.r->peers[1].conn);
+    run(5 * (uint64_t)MS);
+    assert_int_equal(peer.closed, 1);
+    assert_int_equal(peer.size, 0);
+    fix.r->o.sec = &solar_toy_ops;
+    sealed_up();
+    end_sealed();
+}
+
 /* Keys change by themselves: after 2^24 blocks, on both sides alike. */
 static void test_replica_sealed_key_changes(void **state)
 {
@@ -424,6 +550,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_sealed_wrong_key_named),
         cmocka_unit_test(test_replica_sealed_datagrams_once),
         cmocka_unit_test(test_replica_sealed_datagrams_of_earlier_sessions),
+        cmocka_unit_test(test_replica_sealed_forged_datagrams_only_counted),
+        cmocka_unit_test(test_replica_sealed_hints_bounded),
+        cmocka_unit_test(test_replica_sealed_forged_hellos_not_named),
+        cmocka_unit_test(test_replica_sealed_cipher_fails),
         cmocka_unit_test(test_replica_sealed_key_changes),
     };
     return SUPPORT_MAIN(argc, argv, tests);
