@@ -137,7 +137,8 @@ LAYERS = {
         ["event.c", "opts.c"], ["die.c"], ["ssd.c"],
     ],
     "lib/replica": [
-        ["wire.c", "value.c"], ["seal.c", "pace.c"], ["dgram.c"], ["answer.c", "link.c", "log.c"],
+        ["wire.c", "value.c"], ["seal.c", "pace.c", "queue.c"], ["dgram.c"], ["peer.c"],
+        ["answer.c", "link.c", "log.c"],
         # the engines; what comes from the network, the log and the embedder
         ["node.c"], ["link_in.c", "dgram_in.c", "log_events.c", "client.c"], ["conn.c"],
         ["replica.c"],

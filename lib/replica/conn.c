@@ -39,26 +39,6 @@ static uint64_t replica_conn_now(const struct snic_replica *r)
 
 /* ---- Ends ---- */
 
-/* L6: it is its peer's no more. */
-static void replica_conn_leave(struct snic_replica *r, const struct replica_conn *k)
-{
-    if (k->peer == SNIC_REPLICA__NIL || r->peers[k->peer].conn != k)
-        return;
-    r->peers[k->peer].conn = NULL;
-    replica_link_reset(r, &r->peers[k->peer]);
-}
-
-/* At once: nothing is taken from it any more, and its peer's queues are empty. */
-void replica_conn_abort(struct replica_conn *k)
-{
-    struct snic_replica *r = k->r;
-    if (k->state == REPLICA_CONN_NONE || k->state == REPLICA_CONN_ENDING)
-        return;
-    replica_conn_leave(r, k);
-    k->state = REPLICA_CONN_ENDING;
-    snic_net_abort(k->c);
-}
-
 /* An attempt to connect has failed, or its connection ended: the next one, later each time. */
 static void replica_conn_later(struct snic_replica *r, struct replica_peer *p)
 {

@@ -2,10 +2,9 @@
 /*
  * The node's inside: shared by the files of this module and its tests.
  *
- * wire.c bytes of messages; value.c memory for values; conn.c, link.c, dgram.c connections and
- * datagrams (README.md); log.c what goes to the log and comes back; node.c the two engines and the
- * events between them; client.c operations;
- * replica.c memory, options, the outside.
+ * wire.c bytes of messages; value.c memory for values; conn.c, peer.c, queue.c, link.c, dgram.c
+ * connections and datagrams (README.md); log.c what goes to the log and comes back; node.c the two
+ * engines and the events between them; client.c operations; replica.c memory, options, the outside.
  *
  * Invariants (numbered, cited in the code):
  * N1  Both engines are stepped from replica_step_ddp and replica_step_member only, which poll
@@ -226,7 +225,7 @@ struct replica_send {
     uint32_t next; /* free one */
 };
 
-/* ---- Connections: conn.c, link.c, link_in.c ---- */
+/* ---- Connections: conn.c, peer.c, queue.c, link.c, link_in.c ---- */
 
 #define SNIC_REPLICA__SENDS 8       /* datagrams of each other node */
 #define SNIC_REPLICA__BUFFER 32768  /* bytes of one of a connection's two buffers to send */
@@ -554,28 +553,38 @@ int replica_open(struct snic_replica *r, const struct replica_key *k, const void
 int replica_replay_fresh(const struct replica_session *s, uint64_t counter);
 void replica_replay_note(struct replica_session *s, uint64_t counter);
 
-/* link.c */
-void replica_link_layout(struct snic_arena *a, struct snic_replica *r);
-void replica_link_flush(struct snic_replica *r);
-void replica_link_pump(struct snic_replica *r, struct replica_peer *p);
-int replica_link_push(struct replica_conn *k);
-void replica_link_reset(struct snic_replica *r, struct replica_peer *p);
-void replica_link_epoch(struct snic_replica *r);
-void replica_link_know(struct snic_replica *r, uint16_t view, uint32_t n,
-                       const struct snic_net_addr *addr);
-void replica_link_stop(struct snic_replica *r);
+/* queue.c */
+uint32_t replica_link_number(const struct snic_replica *r, const struct replica_peer *p);
+uint32_t replica_outs_pop(struct replica_peer *p, struct replica_outs *l);
+void replica_out_free(struct snic_replica *r, struct replica_peer *p, uint32_t i);
+void replica_out_sent(struct replica_peer *p, struct replica_to *t);
+void replica_to_empty(struct snic_replica *r, struct replica_peer *p, struct replica_outs *l);
 void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg);
-int replica_link_credit(struct snic_replica *r, struct replica_peer *p,
-                        const struct replica_credit *c);
-void replica_link_owe(struct snic_replica *r, struct replica_peer *p);
+void replica_link_epoch(struct snic_replica *r);
+
+/* peer.c */
 void replica_link_wake(struct snic_replica *r, uint64_t at);
 void replica_link_heard(struct snic_replica *r, struct replica_peer *p);
 void replica_link_probe(struct snic_replica *r, struct replica_peer *p);
 void replica_link_count(struct snic_replica *r, int why);
 void replica_link_name(struct snic_replica *r, struct replica_peer *p, int why);
+void replica_link_reset(struct snic_replica *r, struct replica_peer *p);
+void replica_conn_leave(struct snic_replica *r, const struct replica_conn *k);
+void replica_conn_abort(struct replica_conn *k);
+void replica_link_stop(struct snic_replica *r);
+void replica_link_layout(struct snic_arena *a, struct snic_replica *r);
+void replica_link_know(struct snic_replica *r, uint16_t view, uint32_t n,
+                       const struct snic_net_addr *addr);
 uint32_t replica_link_places(const struct snic_replica *r);
 int replica_link_check(const struct snic_replica *r);
-uint32_t replica_link_number(const struct snic_replica *r, const struct replica_peer *p);
+
+/* link.c */
+void replica_link_flush(struct snic_replica *r);
+void replica_link_pump(struct snic_replica *r, struct replica_peer *p);
+int replica_link_push(struct replica_conn *k);
+int replica_link_credit(struct snic_replica *r, struct replica_peer *p,
+                        const struct replica_credit *c);
+void replica_link_owe(struct snic_replica *r, struct replica_peer *p);
 
 /* dgram.c */
 void replica_link_member(struct snic_replica *r, uint16_t to, const struct snic_member_msg *m);
@@ -600,7 +609,6 @@ void replica_dgram_recv(void *ctx, struct snic_net_dgram *d, const struct snic_n
                         uint32_t count);
 
 /* conn.c */
-void replica_conn_abort(struct replica_conn *k);
 int replica_conn_open(struct snic_replica *r);
 void replica_conn_fire(struct snic_timer *t, uint64_t now_ns);
 

@@ -140,3 +140,60 @@ void peer_read(void)
     memmove(peer.seen, peer.seen + at, peer.size - at);
     peer.size -= at;
 }
+
+/* ---- The node and its peer ---- */
+
+/* A connection that the node has agreed on. */
+void peer_up(void)
+{
+    struct replica_hello h = hello();
+    peer_connect();
+    hello_send(&h);
+    peer_read();
+    assert_int_equal(peer.frames[REPLICA_HELLO], 1);
+    assert_int_equal(peer.hello.refusal, 0);
+    assert_memory_equal(peer.hello.echo, h.nonce, 16);
+    assert_null(fix.r->peers[1].conn); /* nothing has proved it */
+    block_new();
+    (void)block_frame(REPLICA_PING, 0, 0);
+    block_send();
+    run(5 * (uint64_t)MS);
+    assert_non_null(fix.r->peers[1].conn);
+    peer_read();
+    assert_int_equal(peer.frames[REPLICA_PONG], 1);
+    assert_int_equal(peer.frames[REPLICA_CREDIT], 1);
+    assert_int_equal(peer.credit.limit[0], fix.o.window_bytes);
+}
+
+void peer_gone(void)
+{
+    if (peer.c != NULL)
+        snic_net_abort(peer.c);
+    run(10 * (uint64_t)MS);
+    assert_null(fix.r->peers[1].conn);
+    assert_int_equal(fix.r->conns_live, 0);
+}
+
+void begin_link(void)
+{
+    doors(3);
+    fix.o.window_bytes = 65536;
+    fix.o.sends_max = 64;
+    start();
+    run(10 * (uint64_t)MS);
+}
+
+void end_link(void)
+{
+    assert_int_equal(info().state, SNIC_REPLICA_RUNNING);
+    assert_int_equal(info().values, 0);
+    stop();
+    finish();
+}
+
+struct snic_replica_peer_stats stats(void)
+{
+    struct snic_replica_peer_stats p;
+    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
+    return p;
+}

@@ -37,4 +37,13 @@ void block_send(void);
 struct replica_hello hello(void);
 void hello_send(const struct replica_hello *h);
 
+/* A node of two, and its end: it still runs, and has no value. */
+void begin_link(void);
+void end_link(void);
+/* A connection that the node has agreed on, and its end. */
+void peer_up(void);
+void peer_gone(void);
+/* The node's of its peer. */
+struct snic_replica_peer_stats stats(void);
+
 #endif

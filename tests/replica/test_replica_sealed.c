@@ -395,13 +395,6 @@ static void test_replica_sealed_datagrams_of_earlier_sessions(void **state)
     end_sealed();
 }
 
-static struct snic_replica_peer_stats stats(void)
-{
-    struct snic_replica_peer_stats p;
-    assert_int_equal(snic_replica_get_peer(fix.r, 1, &p), 0);
-    return p;
-}
-
 /* A datagram of node 1's address without its keys: its size. Of those that arrives() refuses. */
 static uint32_t forged_dgram(uint32_t kind)
 {
@@ -447,7 +440,7 @@ static void test_replica_sealed_forged_datagrams_only_counted(void **state)
     end_sealed();
 }
 
-/* Hints that anybody can send end the pause between attempts once a second. */
+/* Hints, which can be forged, end the pause between attempts once a second. */
 static void test_replica_sealed_hints_bounded(void **state)
 {
     (void)state;

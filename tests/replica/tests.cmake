@@ -5,6 +5,7 @@ snic_test(replica_log replica SOURCES ${_sim})
 snic_test(replica_wire replica)
 snic_test(replica_edges replica SOURCES test_replica_alone.c)
 snic_test(replica_foreign replica SOURCES test_replica_alone.c)
+snic_test(replica_conn replica SOURCES test_replica_alone.c test_replica_peer.c)
 snic_test(replica_link replica SOURCES test_replica_alone.c test_replica_peer.c)
 snic_test(replica_sealed replica SOURCES test_replica_alone.c test_replica_peer.c
   sim/solar_cipher.c)
