@@ -19,6 +19,8 @@
 #include "replica/log_events.c"
 #include "replica/node.c"
 #include "replica/pace.c"
+#include "replica/peer.c"
+#include "replica/queue.c"
 #include "replica/replica.c"
 #include "replica/seal.c"
 #include "replica/value.c"
