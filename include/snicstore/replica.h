@@ -150,10 +150,15 @@ struct snic_replica_change {
     const void *data; /**< of value; NULL: a deletion                                             */
     uint32_t size;
     uint32_t record; /**< number of the record, below snic_replica_records()                      */
-    uint32_t flags;  /**< of SNIC_DDP_CHANGED; or SNIC_REPLICA_CHANGE_RESET: all records are gone */
+    uint32_t flags;  /**< of SNIC_DDP_CHANGED, or one of those below, alone                       */
     uint32_t pad;
 };
-enum { SNIC_REPLICA_CHANGE_RESET = 1 << 16 };
+enum {
+    SNIC_REPLICA_CHANGE_RESET = 1 << 16, /**< all records are gone */
+    /** The node is FULL, and READY if it was a restart: what was reported with SNIC_DDP_IDLE, and
+     * is not locked, is readable from now on. May come after changes that followed. */
+    SNIC_REPLICA_CHANGE_READABLE = 1 << 17
+};
 
 /** Zero it, set what has no default. */
 struct snic_replica_opts {

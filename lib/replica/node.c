@@ -388,13 +388,20 @@ static int replica_report(struct snic_replica *r)
 
 /* ---- Around ---- */
 
-static int replica_serves(const struct snic_replica *r)
+static void replica_look(struct snic_replica *r)
 {
-    struct snic_ddp_stats info;
-    if (r->state != SNIC_REPLICA_RUNNING || r->lease_ns <= r->now_ns)
-        return 0;
-    snic_ddp_get_stats(r->ddp, &info);
-    return info.serves != 0;
+    struct snic_ddp_stats info = {.serves = 0};
+    if (r->state == SNIC_REPLICA_RUNNING)
+        snic_ddp_get_stats(r->ddp, &info);
+    uint32_t readable = info.serves != 0;
+    uint32_t serves = readable && r->lease_ns > r->now_ns;
+    if (readable && !r->readable && r->o.changed != NULL) {
+        struct snic_replica_change c = {.flags = SNIC_REPLICA_CHANGE_READABLE};
+        r->o.changed(r->o.changed_ctx, &c);
+    }
+    r->readable = readable;
+    r->notify |= serves != r->serves;
+    r->serves = serves;
 }
 
 /* Report one durable entry to the engine that appended it (N3). 0: there is none. */
@@ -446,9 +453,7 @@ void replica_settle(struct snic_replica *r)
     } else if (r->failure != 0) {
         snic_replica_stop(r);
     }
-    uint32_t serves = (uint32_t)replica_serves(r);
-    r->notify |= serves != r->serves;
-    r->serves = serves;
+    replica_look(r);
     replica_deliver(r);
 }
 

@@ -474,6 +474,7 @@ struct snic_replica {
     uint32_t scopes;           /* numbers given */
     uint32_t restarts;         /* all do, and this node is not yet READY */
     uint32_t serves;           /* at the last notify */
+    uint32_t readable;         /* the engine served when it was last settled */
     uint32_t log_good;
     uint64_t now_ns;
     uint64_t lease_ns;

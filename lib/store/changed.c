@@ -6,8 +6,8 @@
  * C1  A key leaves the index when its deletion is readable, not when it is stored: until then a
  *     reader may still find the key, and a scan has to.
  * C2  What changes while the node serves no reads (it begins, or was left out and returns) is in no
- *     ring: its first change ends the incarnation of all positions. A scan that a watch continues
- *     from is made when the node serves, and has the rest.
+ *     ring: when it is readable, the incarnation of all positions ends. A scan that a watch
+ *     continues from then has the rest.
  */
 #include "store_priv.h"
 
@@ -152,10 +152,10 @@ void store_changed(void *ctx, const struct snic_replica_change *c)
         changed_reset(s);
         return;
     }
-    uint32_t idle = c->flags & SNIC_DDP_IDLE;
-    if (idle != 0 && s->idle == 0)
+    if ((c->flags & SNIC_REPLICA_CHANGE_READABLE) != 0) {
         store_watch_reset(s); /* C2 */
-    s->idle = idle;
+        return;
+    }
     if ((c->flags & SNIC_DDP_MSG_TOMBSTONE) != 0) {
         changed_deleted(s, c);
         return;

@@ -163,7 +163,6 @@ struct snic_store {
     struct snic_timer wake;
     uint32_t waiting; /* watches that want to be called */
     uint32_t ring_used;
-    uint32_t idle; /* C2 */
     uint32_t resets;
     uint64_t ring_first; /* W1 */
     uint64_t ring_next;

@@ -58,7 +58,7 @@ BUGS = [
     ("a position of an earlier process continues", "lib/store/watch.c",
      "p->incarnation == s->incarnation &&", "1 &&", ("order", "*each_change*")),
     ("a node that returns continues its watches", "lib/store/changed.c",
-     "if (idle != 0 && s->idle == 0) store_watch_reset(s);", "", LIVES),
+     "store_watch_reset(s); /* C2 */", "", ("order", "*learning_overflows*")),
     ("the ring has no bound of bytes", "lib/store/watch.c",
      "s->ring_bytes + bytes > s->o.changes_bytes + SNIC_STORE__FRONT", "0",
      ("order", "*bytes_bounded*")),

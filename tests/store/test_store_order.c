@@ -520,6 +520,50 @@ static void test_store_watch_sees_each_change(void **state)
     done(c);
 }
 
+static int has_readable(struct snic_store *s)
+{
+    struct snic_replica_stats stats;
+    snic_replica_get_stats(snic_store_replica(s), &stats);
+    return stats.ddp.serves != 0;
+}
+
+/* Watches that begin at any time before their node serves, when it learns and when all restart,
+ * have missed what became readable when it served: they overflow then, without another change. */
+static void test_store_watch_begun_while_learning_overflows(void **state)
+{
+    enum { WATCHES = 200 };
+    struct store_cluster *c = fresh(NULL);
+    struct snic_store_watch *w = test_calloc(WATCHES, sizeof(*w));
+    struct snic_store_event e;
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t count = 0;
+        store_cluster_down(c, 1, STORE_CRASH);
+        store_cluster_run(c, 5 * (uint64_t)SECOND);
+        assert_int_equal(store_put(c, 0, "key", 3, "1", 1), 0);
+        if (i == 1)
+            store_cluster_down_all(c, STORE_CRASH);
+        for (uint32_t n = 0; n < 3; n++)
+            store_cluster_up(c, n, 0);
+        while (!has_readable(c->node[1].s)) {
+            assert_int_not_equal(count, WATCHES);
+            w[count] = (struct snic_store_watch){.prefix = 1, .ready = ready};
+            assert_int_equal(snic_store_watch_start(c->node[1].s, &w[count++]), 0);
+            store_cluster_run(c, 10 * STORE_MS);
+        }
+        assert_true(count > 1);
+        store_cluster_run(c, 5 * STORE_MS);
+        for (uint32_t k = 0; k < count; k++) {
+            assert_int_equal(snic_store_watch_next(c->node[1].s, &w[k], &e), SNIC_EOVERFLOW);
+            assert_int_equal(snic_store_watch_next(c->node[1].s, &w[k], &e), SNIC_EAGAIN);
+            snic_store_watch_stop(c->node[1].s, &w[k]);
+        }
+        assert_true(store_cluster_settle(c));
+    }
+    test_free(w);
+    done(c);
+}
+
 /* A watch that is not read misses changes when the ring has gone past it, by number or by bytes,
  * and continues after an error; the other watches are not delayed and memory is bounded. */
 static void test_store_watch_slow_one_overflows(void **state)
@@ -582,6 +626,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_ttl_in_each_model),
         cmocka_unit_test(test_store_ttl_many_end_at_once),
         cmocka_unit_test(test_store_watch_sees_each_change),
+        cmocka_unit_test(test_store_watch_begun_while_learning_overflows),
         cmocka_unit_test(test_store_watch_slow_one_overflows),
         cmocka_unit_test(test_store_watch_bytes_bounded),
     };
