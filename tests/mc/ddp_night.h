@@ -122,28 +122,28 @@ NIGHT(night_mix_large,       3, 1, SYNCH,  FAST,   20000, 2765371, .writes = 1, 
       .resends = 2, .locks = 1, .mix = MEMORY | DURABLE, .node.large = 1)
 NIGHT(night_mix_copies,      3, 1, STRICT, FAST,   20000, 2812099, .writes = 1, .evictions = 2,
       LOCK, .mix = MEMORY | DURABLE, .node.copies = 2)
-NIGHT(night_hint_keys,       2, 2, SYNCH,  FAST,    5000, 0, .writes = 2, REJOIN, .keeps = 1)
-NIGHT(night_hint_strict,     2, 1, STRICT, FAST,   20000, 0, .writes = 2, REJOIN, .keeps = 1)
-NIGHT(night_hint_renf,       2, 1, RENF,   FAST,   20000, 0, .writes = 2, REJOIN, .keeps = 1)
-NIGHT(night_hint_event,      2, 1, EVENT,  FAST,   10000, 0, .writes = 2, REJOIN, .keeps = 1)
-NIGHT(night_hint_paper,      2, 1, SYNCH,  PAPER,  10000, 0, .writes = 2, REJOIN, .keeps = 1)
-NIGHT(night_hint_delete,     2, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .deletes = 1, REJOIN,
+NIGHT(night_hint_keys,       2, 2, SYNCH,  FAST,    5000, 2698725, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_strict,     2, 1, STRICT, FAST,   20000, 8248723, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_renf,       2, 1, RENF,   FAST,   20000, 2558057, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_event,      2, 1, EVENT,  FAST,   10000, 925955, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_paper,      2, 1, SYNCH,  PAPER,  10000, 426315, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_hint_delete,     2, 1, SYNCH,  FAST,   10000, 679653, .writes = 1, .deletes = 1, REJOIN,
       .keeps = 1)
 NIGHT(night_hint_purge,      2, 2, EVENT,  FAST,   20000, 0, .writes = 1, .deletes = 1, REJOIN,
       .resends = 1, .keeps = 1)
-NIGHT(night_hint_swap,       2, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .swaps = 1, REJOIN,
+NIGHT(night_hint_swap,       2, 1, SYNCH,  FAST,   10000, 627991, .writes = 1, .swaps = 1, REJOIN,
       .keeps = 1)
-NIGHT(night_hint_return,     2, 1, SYNCH,  FAST,   10000, 0, .writes = 2, .evictions = 1,
+NIGHT(night_hint_return,     2, 1, SYNCH,  FAST,   10000, 12342391, .writes = 2, .evictions = 1,
       .rejoins = 1, .keeps = 1, LOCK)
-NIGHT(night_hint_return3,    3, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .evictions = 1,
+NIGHT(night_hint_return3,    3, 1, SYNCH,  FAST,   10000, 1118632, .writes = 1, .evictions = 1,
       .rejoins = 1, .keeps = 1, LOCK)
 NIGHT(night_hint_donor,      3, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .crashes = 2,
       .rejoins = 1, .keeps = 1, LOCK)
-NIGHT(night_hint_loss,       2, 1, SYNCH,  FAST,   10000, 0, .writes = 1, REJOIN, .keeps = 1,
+NIGHT(night_hint_loss,       2, 1, SYNCH,  FAST,   10000, 365321, .writes = 1, REJOIN, .keeps = 1,
       .losses = 1, .doubles = 1, .resends = 1)
-NIGHT(night_hint_mix,        2, 1, EVENT,  FAST,   20000, 0, .writes = 2, REJOIN, .keeps = 1,
+NIGHT(night_hint_mix,        2, 1, EVENT,  FAST,   20000, 15734745, .writes = 2, REJOIN, .keeps = 1,
       .mix = MEMORY | DURABLE)
-NIGHT(night_hint_override,   2, 1, SYNCH,  FAST,   10000, 0, .writes = 2, .crashes = 2,
+NIGHT(night_hint_override,   2, 1, SYNCH,  FAST,   10000, 837977, .writes = 2, .crashes = 2,
       .rejoins = 1, .keeps = 1, .overrides = 1)
 NIGHT(night_hint_override3,  3, 1, SYNCH,  FAST,   50000, 0, .writes = 1, .crashes = 3,
       .rejoins = 2, .keeps = 1, .overrides = 1)
