@@ -270,6 +270,11 @@ SNIC_API void *snic_wal_close(struct snic_wal *w) SNIC_NONNULL(1);
 SNIC_API SNIC_NODISCARD int snic_wal_append(struct snic_wal *w, const struct snic_wal_record *r,
                                             uint64_t *position) SNIC_NONNULL(1, 2);
 /**
+ * Does the append refused last wait for compaction? [owner]
+ * @return 1; 0 it waits for a buffer, or room() has come since, or none was refused
+ */
+SNIC_API int snic_wal_makes_room(const struct snic_wal *w) SNIC_NONNULL(1);
+/**
  * Make all that was appended so far durable as soon as possible. [owner]
  * @return its last position, which durable() will reach, if it has not been reached
  */

@@ -12,9 +12,9 @@ static int replica_op_deletes(const struct snic_replica_op *op)
 
 static enum replica_room replica_op_room(const struct snic_replica_op *op)
 {
-    int records =
+    int puts =
         op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && !replica_op_deletes(op));
-    return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
+    return puts ? REPLICA_ROOM_PUT : REPLICA_ROOM_TOMBSTONE;
 }
 
 /* The operation's value, copied. */

@@ -10,6 +10,8 @@
  * to the log in front of it, and in the place of records of their own key that wait. To come
  * earlier is no harm to a FLUSH, which is for what was asked for before it. A put that a full log
  * does not take keeps its place among the writes in flight; one of these is for deletions (ddp.h).
+ * It has begun at other nodes, so it can be refused no more: while one waits for compaction no
+ * other put is begun here.
  *
  * In a restart of all no key can be deleted before all logs have what one of them has, so the
  * records that this takes may use the space of tombstones.
@@ -65,6 +67,8 @@ int replica_log_room(const struct snic_replica *r, enum replica_room of)
         return full ? SNIC_ENOSPC : SNIC_EAGAIN;
     if (full)
         return of == REPLICA_ROOM_TOMBSTONE || r->restarts ? 0 : SNIC_ENOSPC;
+    if (of == REPLICA_ROOM_PUT && l->refusal != 0 && snic_wal_makes_room(l->wal))
+        return SNIC_EAGAIN;
     return l->tail - l->mid < REPLICA_WAITING ? 0 : SNIC_EAGAIN;
 }
 

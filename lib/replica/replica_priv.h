@@ -642,7 +642,7 @@ int replica_log_next(struct snic_replica *r, struct replica_entry *out);
 int replica_log_keep(void *ctx, const struct snic_wal_record *rec);
 void replica_log_stop(struct snic_replica *r);
 void replica_log_fini(struct snic_replica *r);
-enum replica_room { REPLICA_ROOM_RECORD = 0, REPLICA_ROOM_TOMBSTONE };
+enum replica_room { REPLICA_ROOM_PUT = 0, REPLICA_ROOM_RECORD, REPLICA_ROOM_TOMBSTONE };
 int replica_log_room(const struct snic_replica *r, enum replica_room of);
 void replica_log_append(struct snic_replica *r, const struct snic_ddp_action *a);
 void replica_log_flush(struct snic_replica *r, uint32_t id);

@@ -357,6 +357,11 @@ int snic_wal_append(struct snic_wal *w, const struct snic_wal_record *r, uint64_
     return 0;
 }
 
+int snic_wal_makes_room(const struct snic_wal *w)
+{
+    return wal_waits_for_space(w);
+}
+
 uint64_t snic_wal_flush(struct snic_wal *w)
 {
     if (w->phase == WAL_OPEN && w->last_seq > w->durable_seq) {

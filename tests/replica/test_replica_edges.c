@@ -328,6 +328,58 @@ static void test_replica_edges_full_out_of_nothing_stops(void **state)
     finish();
 }
 
+/* ---- A full log ---- */
+
+/*
+ * Writers that do not wait for each other fill a log. While compaction makes room all but one get
+ * EAGAIN, and when there is none to be made ENOSPC; the one is complete when others delete.
+ */
+static void test_replica_edges_full_log_refuses_all_but_one(void **state)
+{
+    enum { WRITERS = 16, SIZE = 2000 };
+    static struct op ops[WRITERS], o;
+    static const unsigned char bytes[SIZE];
+    uint32_t open[WRITERS] = {0}, full = 0, waits = 0, opened = 0;
+    uint64_t key = 0;
+    (void)state;
+    memset(ops, 0, sizeof(ops));
+    memset(&o, 0, sizeof(o));
+    doors(1);
+    fix.o.keys_max = 4096;
+    fix.o.values_bytes = 16 << 20;
+    start();
+    run(2000 * (uint64_t)MS);
+    for (uint32_t step = 0; full < WRITERS - 1; step++) {
+        assert_true(step < 5000);
+        full = opened = 0;
+        for (uint32_t i = 0; i < WRITERS; i++) {
+            if (open[i] && ops[i].done)
+                assert_int_equal(ops[i].op.result, 0);
+            open[i] = open[i] && !ops[i].done;
+            if (!open[i]) {
+                int e = begin(&ops[i], SNIC_REPLICA_PUT, key, bytes, SIZE);
+                open[i] = e == 0;
+                key += e == 0;
+                full += e == SNIC_ENOSPC;
+                waits += e == SNIC_EAGAIN;
+                assert_true(e == 0 || e == SNIC_EAGAIN || e == SNIC_ENOSPC);
+            }
+            opened += open[i];
+        }
+        run(MS);
+    }
+    assert_int_equal(opened, 1);
+    assert_true(waits >= WRITERS - 1);
+    for (uint64_t k = 0; k < key / 2; k++)
+        assert_int_equal(act(&o, SNIC_REPLICA_DELETE, k, NULL, 0), 0);
+    run(2000 * (uint64_t)MS);
+    for (uint32_t i = 0; i < WRITERS; i++)
+        assert_true(!open[i] || (ops[i].done && ops[i].op.result == 0));
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, key, bytes, SIZE), 0);
+    stop();
+    finish();
+}
+
 /* ---- The checks ---- */
 
 #define BREAK(damage, repair)                                                                      \
@@ -393,6 +445,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_edges_stopped_anywhere_next_run_right),
         cmocka_unit_test(test_replica_edges_refused_put_and_new_epoch),
         cmocka_unit_test(test_replica_edges_full_out_of_nothing_stops),
+        cmocka_unit_test(test_replica_edges_full_log_refuses_all_but_one),
         cmocka_unit_test(test_replica_edges_check_broken_detected),
     };
     return SUPPORT_MAIN(argc, argv, tests);
