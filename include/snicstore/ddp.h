@@ -525,6 +525,12 @@ SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_
                                          const struct snic_ddp_key *key,
                                          struct snic_ddp_entry *out);
 /**
+ * Several keys are about to be read: begin to fetch their records from memory, all at once. A hint:
+ * nothing changes. [owner]
+ */
+SNIC_API void snic_ddp_prefetch(const struct snic_ddp *d, const struct snic_ddp_key *keys,
+                                uint32_t n);
+/**
  * The next record, in no order, tombstones, locked ones and hints too (marked by their flags: of
  * MSG_TOMBSTONE, MSG_LOCKED, MSG_CAS and HINT). *@p cursor
  * begins as 0. Records that are present all the time are returned once. [owner]

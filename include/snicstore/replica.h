@@ -363,6 +363,13 @@ SNIC_API SNIC_NODISCARD int snic_replica_look(const struct snic_replica *r,
                                               const struct snic_ddp_key *key,
                                               struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
 /**
+ * @p n such reads: results[i] and, where that is 0, out[i] are those of keys[i]. What they need of
+ * memory is fetched at the same time. [owner]
+ */
+SNIC_API void snic_replica_look_many(const struct snic_replica *r, const struct snic_ddp_key *keys,
+                                     uint32_t n, struct snic_replica_entry *out, int *results)
+    SNIC_NONNULL(1, 2, 4, 5);
+/**
  * What the node has of a key now, whether it serves or not, and locked or not: data NULL is a
  * deletion. What is locked may still be replaced without ever having been readable. For what must
  * be carried from the local record to the write that replaces it (submit in the same call). [owner]

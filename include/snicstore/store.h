@@ -349,6 +349,19 @@ struct snic_store_entry {
 SNIC_API SNIC_NODISCARD int snic_store_look(const struct snic_store *s, const void *key,
                                             uint32_t key_size, struct snic_store_entry *out)
     SNIC_NONNULL(1, 4);
+/** One of several reads at once: `result` and `entry` are as snic_store_look() returns them. */
+struct snic_store_lookup {
+    const void *key; /**< borrowed for the call */
+    uint32_t key_size;
+    int result;
+    struct snic_store_entry entry;
+};
+/**
+ * @p n reads at once. What they need of memory is fetched at the same time, so that many take less
+ * time than each by itself. [owner]
+ */
+SNIC_API void snic_store_look_many(const struct snic_store *s, struct snic_store_lookup *looks,
+                                   uint32_t n) SNIC_NONNULL(1, 2);
 /** One more reference to a value's bytes, which stay until drop. [owner] */
 SNIC_API void snic_store_hold(struct snic_store *s, uint64_t value) SNIC_NONNULL(1);
 /** One reference less. [owner] */

@@ -146,6 +146,17 @@ static inline uint32_t ddp_index_find(const struct ddp_index *x, const void *rec
     return SNIC_DDP__NIL;
 }
 
+/* The first record of the key's hash, which is not looked at, or SNIC_DDP__NIL. */
+static inline uint32_t ddp_index_guess(const struct ddp_index *x, const struct snic_ddp_key *key)
+{
+    const struct ddp_slot *slots = ddp_index_slots(x);
+    uint32_t hash = ddp_hash(key);
+    uint32_t i = hash >> x->shift;
+    while (slots[i].rec != 0 && slots[i].hash != hash)
+        i = (i + 1) & x->mask;
+    return slots[i].rec - 1; /* of an empty one NIL */
+}
+
 void ddp_index_place(struct ddp_index *x, const void *block, uint64_t *end, uint32_t recs);
 void ddp_index_clear(struct ddp_index *x);
 void ddp_index_add(struct ddp_index *x, uint32_t hash, uint32_t n);

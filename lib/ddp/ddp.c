@@ -416,6 +416,20 @@ int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns, const struct snic_dd
     return 0;
 }
 
+/* A lookup misses the caches twice, at its slot and then at the record: those of all keys overlap.
+ */
+void snic_ddp_prefetch(const struct snic_ddp *d, const struct snic_ddp_key *keys, uint32_t n)
+{
+    const struct ddp_slot *slots = ddp_index_slots(&d->index);
+    for (uint32_t i = 0; i < n; i++)
+        __builtin_prefetch(&slots[ddp_hash(&keys[i]) >> d->index.shift]);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = ddp_index_guess(&d->index, &keys[i]);
+        if (at != SNIC_DDP__NIL)
+            __builtin_prefetch(ddp_rec_at(d, at));
+    }
+}
+
 static void ddp_entry(const struct snic_ddp *d, const struct ddp_rec *r, struct snic_ddp_entry *out)
 {
     out->number = ddp_rec_number(d, r);

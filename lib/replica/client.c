@@ -4,6 +4,8 @@
  */
 #include "replica_priv.h"
 
+#define CLIENT_FETCH 256 /* bytes of a value; the processor sees where the rest is */
+
 /* A CAS without a value deletes. */
 static int replica_op_deletes(const struct snic_replica_op *op)
 {
@@ -168,19 +170,37 @@ static void replica_entry(const struct snic_replica *r, const struct snic_ddp_en
     if ((e->flags & SNIC_DDP_MSG_LOCKED) != 0)
         return;
     out->value = e->value;
-    out->data = replica_value_at(&r->values, e->value, &out->size);
+    out->data = replica_value_bytes(&r->values, e->value);
+    out->size = e->length;
+}
+
+/*
+ * The lease is looked at once, after all of the operations began: what is read later is no older.
+ */
+void snic_replica_look_many(const struct snic_replica *r, const struct snic_ddp_key *keys,
+                            uint32_t n, struct snic_replica_entry *out, int *results)
+{
+    struct snic_ddp_entry e;
+    int running = r->state == SNIC_REPLICA_RUNNING;
+    uint64_t now = replica_clock(r);
+    memset(&e, 0, sizeof(e));
+    if (running && n > 1)
+        snic_ddp_prefetch(r->ddp, keys, n);
+    for (uint32_t i = 0; i < n; i++) {
+        results[i] = running ? snic_ddp_get(r->ddp, now, &keys[i], &e) : SNIC_ESTALE;
+        if (results[i] != 0)
+            continue;
+        replica_entry(r, &e, &out[i]);
+        for (uint32_t at = 0; at < out[i].size && at < CLIENT_FETCH; at += SNIC_CACHELINE / 2)
+            __builtin_prefetch((const unsigned char *)out[i].data + at);
+    }
 }
 
 int snic_replica_look(const struct snic_replica *r, const struct snic_ddp_key *key,
                       struct snic_replica_entry *out)
 {
-    struct snic_ddp_entry e;
-    memset(&e, 0, sizeof(e));
-    if (r->state != SNIC_REPLICA_RUNNING)
-        return SNIC_ESTALE;
-    int result = snic_ddp_get(r->ddp, replica_clock(r), key, &e);
-    if (result == 0)
-        replica_entry(r, &e, out);
+    int result;
+    snic_replica_look_many(r, key, 1, out, &result);
     return result;
 }
 
@@ -253,3 +273,5 @@ void snic_replica_drop(struct snic_replica *r, uint64_t value)
 {
     replica_value_drop(&r->values, value);
 }
+
+#undef CLIENT_FETCH

@@ -211,6 +211,12 @@ void replica_value_give(struct replica_values *v, uint64_t h);
 void replica_value_release(struct replica_values *v, uint64_t h);
 void replica_values_reclaim(struct replica_values *v);
 unsigned char *replica_value_at(const struct replica_values *v, uint64_t h, uint32_t *size);
+/* The same of a value whose size is known: of its unit, a cache miss, nothing is needed. */
+static inline const unsigned char *replica_value_bytes(const struct replica_values *v, uint64_t h)
+{
+    SNIC_ASSERT(h != 0 && h <= v->units);
+    return v->base + (h - 1) * SNIC_REPLICA__UNIT;
+}
 int replica_values_check(const struct replica_values *v);
 
 /* ---- The node ---- */

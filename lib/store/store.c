@@ -5,6 +5,8 @@
  */
 #include "store_priv.h"
 
+#define STORE_LOOKS 16 /* that are fetched at the same time */
+
 /* ---- Options ---- */
 
 static void store_default(uint32_t *v, uint32_t value)
@@ -263,19 +265,12 @@ uint64_t snic_store_scope(struct snic_store *s)
 
 /* ---- Looking ---- */
 
-int snic_store_look(const struct snic_store *s, const void *key, uint32_t key_size,
-                    struct snic_store_entry *out)
+/* The record @p n of the name of the key. */
+static int store_entry(const struct snic_store *s, const struct snic_replica_entry *n,
+                       const void *key, uint32_t key_size, struct snic_store_entry *out)
 {
-    struct snic_replica_entry entry;
     struct store_envelope e;
-    struct snic_ddp_key hash;
-    if (key_size > SNIC_STORE_KEY_MAX)
-        return SNIC_EMSGSIZE;
-    store_name(s, key, key_size, &hash);
-    int result = snic_replica_look(s->replica, &hash, &entry);
-    if (result != 0)
-        return result;
-    if (store_envelope_get(entry.data, entry.size, &e) != 0)
+    if (store_envelope_get(n->data, n->size, &e) != 0)
         return SNIC_ECORRUPT;
     int other = e.key_size != key_size || (key_size != 0 && memcmp(e.key, key, key_size) != 0);
     if (!other && (e.flags & SNIC_STORE__DELETED) != 0)
@@ -287,10 +282,43 @@ int snic_store_look(const struct snic_store *s, const void *key, uint32_t key_si
         return SNIC_EEXIST;
     out->data = e.data;
     out->size = e.size;
-    out->version = entry.ts;
-    out->ttl_ns = e.ttl_ns != 0 ? store_ttl_left(s, entry.record) : 0;
-    out->value = entry.value;
+    out->version = n->ts;
+    out->ttl_ns = e.ttl_ns != 0 ? store_ttl_left(s, n->record) : 0;
+    out->value = n->value;
     return 0;
+}
+
+static void store_look_some(const struct snic_store *s, struct snic_store_lookup *looks, uint32_t n)
+{
+    struct snic_ddp_key names[STORE_LOOKS];
+    struct snic_replica_entry entries[STORE_LOOKS];
+    int results[STORE_LOOKS];
+    for (uint32_t i = 0; i < n; i++) /* one that is too large has no name to be found by */
+        store_name(s, looks[i].key, looks[i].key_size <= SNIC_STORE_KEY_MAX ? looks[i].key_size : 0,
+                   &names[i]);
+    snic_replica_look_many(s->replica, names, n, entries, results);
+    for (uint32_t i = 0; i < n; i++) {
+        struct snic_store_lookup *l = &looks[i];
+        l->result = l->key_size > SNIC_STORE_KEY_MAX ? SNIC_EMSGSIZE : results[i];
+        if (l->result == 0)
+            l->result = store_entry(s, &entries[i], l->key, l->key_size, &l->entry);
+    }
+}
+
+void snic_store_look_many(const struct snic_store *s, struct snic_store_lookup *looks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += STORE_LOOKS)
+        store_look_some(s, looks + i, (uint32_t)snic_min_u64(n - i, STORE_LOOKS));
+}
+
+int snic_store_look(const struct snic_store *s, const void *key, uint32_t key_size,
+                    struct snic_store_entry *out)
+{
+    struct snic_store_lookup l = {.key = key, .key_size = key_size};
+    store_look_some(s, &l, 1);
+    if (l.result == 0 || l.result == SNIC_EEXIST)
+        *out = l.entry;
+    return l.result;
 }
 
 void snic_store_hold(struct snic_store *s, uint64_t value)
@@ -361,3 +389,5 @@ int snic_store_check(const struct snic_store *s)
         return SNIC_ECORRUPT;
     return snic_replica_check(s->replica);
 }
+
+#undef STORE_LOOKS

@@ -42,6 +42,7 @@ static void run_client(struct run *x)
         if (snic_rng_below(&w->rng, 4) != 0) {
             struct snic_ddp_entry e;
             struct snic_ddp_key k = world_key(key);
+            snic_ddp_prefetch(w->node[node].d, &k, 1);
             int r = snic_ddp_get(w->node[node].d, w->now, &k, &e);
             expect = r == 0 ? e.ts : 0;
         }

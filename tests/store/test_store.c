@@ -291,6 +291,50 @@ static void test_store_largest_values(void **state)
     done(c);
 }
 
+/* Reads of several keys are what each of them is by itself. */
+static void test_store_look_many_as_each(void **state)
+{
+    enum { COUNT = 50 };
+    struct store_cluster *c = fresh();
+    struct snic_store_lookup looks[COUNT];
+    char key[COUNT][8];
+    unsigned char large[SNIC_STORE_KEY_MAX + 1] = {0};
+    (void)state;
+    memset(looks, 0, sizeof(looks));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        (void)snprintf(key[i], sizeof(key[i]), "k%u", i);
+        looks[i].key = key[i];
+        looks[i].key_size = (uint32_t)strlen(key[i]);
+        if (i % 3 != 0)
+            assert_int_equal(store_put(c, 0, key[i], looks[i].key_size, key[i], 2), 0);
+    }
+    looks[30].key = large;
+    looks[30].key_size = sizeof(large);
+    looks[31].key_size = 0;
+    snic_store_look_many(c->node[0].s, looks, 0);
+    assert_int_equal(looks[1].result, 0);
+    assert_null(looks[1].entry.data);
+    snic_store_look_many(c->node[0].s, looks, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct snic_store_entry e;
+        const struct snic_store_entry *g = &looks[i].entry;
+        int result = snic_store_look(c->node[0].s, looks[i].key, looks[i].key_size, &e);
+        assert_int_equal(looks[i].result, result);
+        assert_int_equal(result, i == 30 ? SNIC_EMSGSIZE : i % 3 == 0 || i == 31 ? SNIC_ENOENT : 0);
+        if (result != 0)
+            continue;
+        assert_int_equal(g->size, 2);
+        assert_memory_equal(g->data, key[i], 2);
+        assert_ptr_equal(g->data, e.data);
+        assert_ptr_equal(g->key, e.key);
+        assert_int_equal(g->key_size, e.key_size);
+        assert_int_equal(g->version, e.version);
+        assert_int_equal(g->value, e.value);
+        assert_int_equal(g->ttl_ns, e.ttl_ns);
+    }
+    done(c);
+}
+
 /* A condition that holds writes once; one that does not writes nothing and returns the value. */
 static void test_store_conditions_decide(void **state)
 {
@@ -508,6 +552,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_copies_counted_and_demanded),
         cmocka_unit_test(test_store_confirmed_get_needs_a_majority),
         cmocka_unit_test(test_store_largest_values),
+        cmocka_unit_test(test_store_look_many_as_each),
         cmocka_unit_test(test_store_conditions_decide),
         cmocka_unit_test(test_store_modify_concurrent_increments_all_count),
         cmocka_unit_test(test_store_session_repeated_executes_once),
