@@ -270,11 +270,11 @@ LAYERS = {
         # messages between loops; state; requests on keys; commands and their table; the rest
         ["mail.c", "error.c", "identity.c", "cluster.c"], ["ctl_link.c"], ["ctl_backup.c"],
         ["ctl.c"], ["state.c", "scope.c"], ["request.c", "metrics.c"],
-        ["watch.c", "command_admin.c"],
+        ["watch.c", "command_admin.c", "dispatch.c"],
         ["command_key.c", "command_durability.c"],
         ["command_scan.c", "command_session.c", "command_store.c", "command_string.c",
          "command_server.c"],
-        ["commands.c"], ["client.c"], ["listen.c", "shard.c"], ["main.c"],
+        ["commands.c"], ["look.c"], ["client.c"], ["listen.c", "shard.c"], ["main.c"],
     ],
     "examples/kv_server": [
         # formats and tables

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Clients at their home: messages become commands, which are run at once or travel to their keys.
- *   N4 a client whose commands under way, and their expected replies, take CLIENT_WINDOW is not
- *      read from until they are answered; nor is any with SHARD_WINDOW of all.
  */
 #include "commands.h"
 
@@ -11,20 +9,9 @@
 #include <string.h>
 
 #define CLIENT_PENDING 1024u
-#define CLIENT_WINDOW ((uint64_t)1 << 20)
-#define SHARD_WINDOW ((uint64_t)128 << 20)
-#define SHARD_MOST (4 * SHARD_WINDOW) /* of all: more is refused */
-#define CLIENT_KEYS_MAX 4096u         /* of one command */
-#define CLIENT_REPLY_FIRST 16384u     /* bytes that a reply may take, as long as none is known */
-#define CLIENT_HARD_NS 10000000000u   /* a client at the hard limit that takes nothing */
-#define CLIENT_REPLY_KEEP (1u << 20)
-
-struct ds_client *ds_client_find(struct ds_shard *s, uint64_t id)
-{
-    struct ds_client *c = &s->clients[id & 0xffff];
-
-    return c->id == id ? c : NULL;
-}
+#define CLIENT_KEYS_MAX 4096u       /* of one command */
+#define CLIENT_REPLY_FIRST 16384u   /* bytes that a reply may take, as long as none is known */
+#define CLIENT_HARD_NS 10000000000u /* a client at the hard limit that takes nothing */
 
 /* The client of a message; new with its first one. */
 static struct ds_client *client_get(struct ds_shard *s, uint64_t id)
@@ -53,217 +40,6 @@ static void client_closed(void *ctx, uint64_t id)
         return;
     ds_watch_end_all(s, c);
     c->id = 0;
-}
-
-/* ---- Answers ---- */
-
-/* Send the reply of a command that was not answered at once. */
-static void client_send(struct ds_shard *s, uint64_t client, uint64_t seq,
-                        const struct resp_reply *reply, int silent, uint32_t flags)
-{
-    static const char lost[] = "-UNKNOWN outcome unknown: out of memory for the reply\r\n";
-    struct snic_iov iov = {reply->data, reply->size};
-
-    if (reply->failed) {
-        iov.base = (void *)(uintptr_t)lost;
-        iov.size = sizeof(lost) - 1;
-    }
-    if (s->front != NULL) /* the node has not ended */
-        ex_front_reply(s->front, client, seq, &iov, silent ? 0 : 1, flags);
-}
-
-/* A part of a command of several keys has ended. @return 1: it was the last */
-static int client_part(struct ds_request *p)
-{
-    if (p->reply.size > 0 && p->reply.data[0] == '-' && p->error == 0)
-        p->error = 1;
-    p->parent->parts[p->index] = p; /* it may be a copy (N5) */
-    return --p->parent->parts_left == 0;
-}
-
-/* The reply of a command of several parts: the first error, or what its rules are. */
-static void client_combine(struct ds_request *r)
-{
-    uint32_t rules = r->command->rules;
-    int64_t sum = 0;
-
-    for (uint32_t i = 0; i < r->parts_count; i++) {
-        const struct ds_request *p = r->parts[i];
-
-        if (p->error || p->reply.failed) {
-            r->reply.size = 0;
-            r->reply.failed |= p->reply.failed;
-            resp_put(&r->reply, p->reply.data, p->reply.size);
-            return;
-        }
-        sum += p->number;
-    }
-    if (r->command->join != NULL) {
-        r->command->join(r);
-        return;
-    }
-    if ((rules & DS_SUM) != 0) {
-        resp_put_count(&r->reply, ':', sum);
-        return;
-    }
-    resp_put_count(&r->reply, '*', (rules & DS_FLAT) != 0 ? sum : r->parts_count);
-    for (uint32_t i = 0; i < r->parts_count; i++)
-        resp_put(&r->reply, r->parts[i]->reply.data, r->parts[i]->reply.size);
-}
-
-/* A reply took @p size: others may, too. */
-static void client_expect(struct ds_client *c, uint64_t size)
-{
-    c->reply_bytes = size > c->reply_bytes ? size : (15 * c->reply_bytes + size) / 16;
-}
-
-static void client_answer(struct ds_request *r)
-{
-    struct ds_shard *s = r->home;
-    struct ds_client *c;
-
-    if (r->parent != NULL) {
-        if (!client_part(r))
-            return;
-        r = r->parent;
-        client_combine(r);
-    }
-    c = ds_client_find(s, r->client);
-    if (c != NULL) {
-        c->under_way--;
-        c->bytes -= r->window;
-        client_expect(c, r->reply.size);
-    }
-    s->bytes -= r->window;
-    client_send(s, r->client, r->seq, &r->reply, r->silent, 0);
-    ds_request_free(r);
-}
-
-/* ---- Commands ---- */
-
-/* One request for each key, or for each shard. 0; SNIC_ENOMEM */
-static int client_parts(struct ds_shard *s, struct ds_request *r)
-{
-    int all = r->command->kind == DS_ALL;
-    uint32_t count = all ? s->node->count : r->argc - 1;
-
-    r->parts = calloc(count, sizeof(struct ds_request *));
-    if (r->parts == NULL)
-        return SNIC_ENOMEM;
-    for (uint32_t i = 0; i < count; i++) {
-        struct resp_arg argv[2] = {r->argv[0], r->argv[all ? 0 : i + 1]};
-        struct ds_request *p = all ? ds_request_new(r->argv, r->argc) : ds_request_new(argv, 2);
-
-        if (p == NULL)
-            return SNIC_ENOMEM;
-        p->home = s;
-        p->answer = client_answer;
-        p->client = r->client;
-        p->command = r->command;
-        p->how = r->how;
-        p->scope = r->scope;
-        p->scope_shards = r->scope_shards;
-        p->parent = r;
-        p->index = i;
-        p->reply.resp3 = r->reply.resp3;
-        if (all)
-            p->shard = &s->node->shards[i];
-        else
-            ds_request_key(s->node, p, &p->argv[1]);
-        r->parts[r->parts_count++] = p;
-    }
-    r->parts_left = r->parts_count;
-    return 0;
-}
-
-static void client_start(struct ds_shard *s, struct ds_request *r)
-{
-    struct ds_client *c = ds_client_find(s, r->client);
-
-    if (c != NULL && r->command->visit == NULL && (r->command->rules & DS_WRITES) != 0 &&
-        r->how.durability == SNIC_DDP_DURABILITY_SCOPE)
-        c->scope_shards |= UINT64_C(1) << r->shard->index;
-    if (r->shard == s)
-        ds_request_run(r);
-    else
-        ds_mail_send(s, r->shard, r);
-}
-
-/* The request of a command. @return NULL: out of memory */
-static struct ds_request *client_request(const struct ds_call *k, uint64_t seq)
-{
-    struct ds_shard *s = k->shard;
-    const struct ds_client *c = k->client;
-    struct ds_request *r = ds_request_new(k->argv, k->argc);
-
-    if (r == NULL)
-        return NULL;
-    r->home = s;
-    r->answer = client_answer;
-    r->client = c->id;
-    r->seq = seq;
-    r->command = k->command;
-    r->how = k->how;
-    r->scope = c->scope;
-    r->scope_shards = c->scope_shards;
-    r->reply.resp3 = c->resp3;
-    r->silent = c->silent || c->skip;
-    r->window = sizeof(*r) + r->size + c->reply_bytes;
-    if (k->command->kind == DS_EACH)
-        r->window += (k->argc - 1) * sizeof(*r) + r->size;
-    if ((k->command->kind == DS_EACH || k->command->kind == DS_ALL) && client_parts(s, r) != 0) {
-        ds_request_free(r);
-        return NULL;
-    }
-    return r;
-}
-
-/* A command for the shards. @return 1: the client is not read from until it is answered */
-static int client_begin(struct ds_call *k, uint64_t seq)
-{
-    struct ds_shard *s = k->shard;
-    struct ds_client *c = k->client;
-    uint64_t id = c->id;
-    int shard = k->command->kind == DS_SHARD ? k->command->route(k) : 0;
-    struct ds_request *r = NULL;
-
-    if (shard >= 0 && s->bytes >= SHARD_MOST) {
-        ds_error(k->reply, "OOM the commands under way take too much memory: nothing was done");
-        shard = -1;
-    }
-    if (shard >= 0)
-        r = client_request(k, seq);
-    if (r == NULL) {
-        if (shard >= 0)
-            resp_put_text(k->reply, "-OOM out of memory\r\n");
-        client_send(s, id, seq, k->reply, c->silent || c->skip, 0);
-        return 0;
-    }
-    if (resp_arg_is(&k->argv[0], "scope")) {
-        c->scope++;
-        c->scope_shards = 0;
-    }
-    c->under_way++;
-    c->bytes += r->window;
-    s->bytes += r->window;
-    if (r->parts_count > 0) {
-        uint32_t count = r->parts_count; /* the last answer frees r */
-        struct ds_request **parts = r->parts;
-
-        for (uint32_t i = 0; i < count; i++) {
-            struct ds_request *p = parts[i];
-
-            client_start(s, p);
-        }
-    } else {
-        if (k->command->kind == DS_SHARD)
-            r->shard = &s->node->shards[shard];
-        else
-            ds_request_key(s->node, r, &r->argv[k->command->key]);
-        client_start(s, r);
-    }
-    c = ds_client_find(s, id);
-    return c != NULL && c->under_way > 0 && (c->bytes >= CLIENT_WINDOW || s->bytes >= SHARD_WINDOW);
 }
 
 /* 0, or the error is put. */
@@ -368,7 +144,7 @@ static void client_now(struct ds_call *k, int64_t n, uint64_t seq, const unsigne
     if (n != 0)
         c->skip = c->skip_next;
     c->skip_next = 0;
-    client_send(k->shard, c->id, seq, k->reply, silent, k->flags & EX_FRONT_CLOSE);
+    ds_client_send(k->shard, c->id, seq, k->reply, silent, k->flags & EX_FRONT_CLOSE);
 }
 
 /* Is it one for the shards, not to be answered at once? */
@@ -393,6 +169,24 @@ static int client_command(struct ds_call *k)
     return 1;
 }
 
+/* @return 1: the client is not read from until it is answered */
+static int client_travel(struct ds_call *k, uint64_t seq)
+{
+    struct ds_shard *s = k->shard;
+    struct ds_client *c = k->client;
+    uint64_t id = c->id;
+    int wait = 0;
+
+    c->last = k->command;
+    if (ds_client_full(s, c) || !ds_look_take(k, seq)) {
+        ds_looks_run(s);
+        wait = ds_client_begin(k, seq);
+    }
+    if ((c = ds_client_find(s, id)) != NULL)
+        c->skip = 0;
+    return wait;
+}
+
 static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned char *msg,
                           size_t size)
 {
@@ -400,16 +194,8 @@ static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned c
     struct ds_call k = {.shard = s, .client = client_get(s, id), .reply = &s->reply};
     struct ds_client *c = k.client;
     int64_t n;
-    int wait = 0;
 
-    if (s->reply.room > CLIENT_REPLY_KEEP) {
-        free(s->reply.data);
-        s->reply.data = NULL;
-        s->reply.room = 0;
-    }
-    s->reply.size = 0;
-    s->reply.failed = 0;
-    s->reply.resp3 = c->resp3;
+    ds_reply_begin(&s->reply, c);
     c->used_ns = snic_loop_now(s->loop);
     n = c->closing ? 0 : client_args(s, msg, size);
     k.argv = s->args;
@@ -417,27 +203,21 @@ static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned c
     if (n > 0 && (resp_arg_is(&k.argv[0], "post") || resp_arg_is(&k.argv[0], "host:")))
         c->closing = 1; /* a web page made a browser send this */
     if (c->closing) {
-        client_send(s, id, seq, &s->reply, 1, EX_FRONT_CLOSE);
+        ds_client_send(s, id, seq, &s->reply, 1, EX_FRONT_CLOSE);
         return 0;
     }
     s->commands++;
     if (n > 0 && (!client_command(&k) || (client_travels(&k) && client_check(&k) != 0))) {
-        client_send(s, id, seq, &s->reply, c->silent || c->skip, 0);
+        ds_looks_run(s);
+        ds_client_send(s, id, seq, &s->reply, c->silent || c->skip, 0);
         c->skip = 0;
     } else if (n > 0 && client_travels(&k)) {
-        c->last = k.command;
-        if (ds_request_at_once(&k)) {
-            client_expect(c, s->reply.size);
-            client_send(s, id, seq, &s->reply, c->silent || c->skip, 0);
-        } else {
-            wait = client_begin(&k, seq);
-        }
-        if ((c = ds_client_find(s, id)) != NULL)
-            c->skip = 0;
+        return client_travel(&k, seq);
     } else {
+        ds_looks_run(s);
         client_now(&k, n, seq, msg, size);
     }
-    return wait;
+    return 0;
 }
 
 /* ---- Listening ---- */
@@ -465,6 +245,11 @@ static void client_settings(struct snic_loop_msg *m)
     s->framing.query_max = s->node->config->settings.query;
     (void)pthread_mutex_unlock(&s->node->lock);
     ex_front_set_limits(s->front, &l);
+}
+
+static void client_settle(void *ctx)
+{
+    ds_looks_run(ctx);
 }
 
 static void client_second(void *ctx)
@@ -505,6 +290,7 @@ void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound)
     o.message = client_message;
     o.closed = client_closed;
     o.second = client_second;
+    o.settle = client_settle;
     o.ctx = s;
     r = ex_front_open(&s->front, &o, bound);
     if (r != 0)

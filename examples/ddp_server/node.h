@@ -12,7 +12,7 @@
  *  - N3: commands of one client on one key take effect in their order: a command that has to wait
  *    while a later one need not holds its key (request.c).
  *  - N4: what a client makes the node hold is bounded: commands under way by a window of bytes
- *    (client.c), replies by front_limit.c.
+ *    (dispatch.c), replies by front_limit.c.
  *  - N5: a request that takes too long is answered by a copy of it (request.c).
  */
 #ifndef DS_NODE_H
@@ -247,6 +247,26 @@ struct ds_command {
     const char *reason; /**< REFUSED: why */
 };
 
+/* ---- Reads of what is at hand ---- */
+
+#define DS_LOOKS 16u
+#define DS_LOOKS_BYTES ((uint64_t)256 << 10) /* of the replies of those that wait, about */
+#define DS_LOOK_ARGS 4u
+#define DS_LOOK_BYTES 256u
+
+/** One that waits for others; look.c. */
+struct ds_look {
+    uint64_t client;
+    uint64_t seq;
+    uint64_t hash; /* of the key */
+    const struct ds_command *command;
+    struct ds_how how;
+    int silent;
+    uint32_t argc;
+    struct resp_arg argv[DS_LOOK_ARGS];
+    unsigned char bytes[DS_LOOK_BYTES];
+};
+
 /* ---- Shards ---- */
 
 /** What a shard that does not serve yet is doing, of which it reports progress. */
@@ -296,7 +316,10 @@ struct ds_shard {
     struct snic_loop_msg settings; /* CONFIG SET has changed them */
     _Atomic int settings_queued;
     struct resp_reply reply; /* of the command that runs */
-    struct ds_request at_once; /* a read that is answered as it comes; request.c */
+    struct ds_look looks[DS_LOOKS];
+    uint32_t looks_count;
+    uint64_t looks_bytes;
+    struct ds_request shown; /* of a read that needs no request */
     struct resp_arg *args;
     uint32_t args_room;
     unsigned char *scratch;
@@ -402,8 +425,28 @@ void ds_node_listen(struct ds_node *n);
 /* ---- client.c ---- */
 
 void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound);
+/* ---- dispatch.c ---- */
+
 /** @return NULL: there is none */
 struct ds_client *ds_client_find(struct ds_shard *s, uint64_t id);
+/** Send the reply to a client's command. */
+void ds_client_send(struct ds_shard *s, uint64_t client, uint64_t seq,
+                    const struct resp_reply *reply, int silent, uint32_t flags);
+/** Empty it, for a reply to @p c. */
+void ds_reply_begin(struct resp_reply *r, const struct ds_client *c);
+/** Send k->reply, of a read that needed no request. */
+void ds_client_reply(struct ds_call *k, uint64_t seq);
+/** Is the client not to be read from (N4)? */
+int ds_client_full(const struct ds_shard *s, const struct ds_client *c);
+/** A command for the shards. @return 1: the client is not read from until it is answered */
+int ds_client_begin(struct ds_call *k, uint64_t seq);
+
+/* ---- look.c ---- */
+
+/** @return 1: it is a read that ds_looks_run() answers; 0: nothing was done */
+int ds_look_take(struct ds_call *k, uint64_t seq);
+/** Answer those that wait. */
+void ds_looks_run(struct ds_shard *s);
 
 /* ---- request.c ---- */
 
@@ -413,8 +456,13 @@ void ds_request_free(struct ds_request *r);
 void ds_request_key(struct ds_node *n, struct ds_request *r, const struct resp_arg *key);
 /** The shard of a key. */
 struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key, uint64_t *hash);
-/** A command on a key that only reads, if its value is at hand. @return 1: the reply is put */
-int ds_request_at_once(struct ds_call *k);
+/** Do these reads return what is at hand? */
+int ds_how_plain(const struct ds_how *how);
+/** Does a request hold the key (N3)? */
+int ds_request_held(struct ds_shard *s, uint64_t hash);
+/** The reply of a command that only reads, into shown.reply of its shard; NULL: the key holds
+ * nothing. */
+void ds_request_show(struct ds_call *k, const struct snic_store_entry *e);
 /** Submit r->op, which is filled in; again, where there is no room. */
 void ds_request_submit(struct ds_request *r);
 /** Run it, on the loop of its shard; when it has ended it travels home. */

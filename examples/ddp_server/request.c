@@ -95,6 +95,11 @@ static struct ds_request *request_holder(struct ds_shard *s, uint64_t hash)
     return NULL;
 }
 
+int ds_request_held(struct ds_shard *s, uint64_t hash)
+{
+    return request_holder(s, hash) != NULL;
+}
+
 static void request_hold(struct ds_request *r)
 {
     if (r->holds)
@@ -374,49 +379,31 @@ static void request_done(struct snic_store_op *op)
         ds_request_end(r);
 }
 
-/* Does the read want more than what is at hand here? */
-static int request_plain(const struct ds_request *r)
+int ds_how_plain(const struct ds_how *how)
 {
-    return r->how.reads == SNIC_DDP_DURABILITY_DEFAULT && !r->how.confirm;
+    return how->reads == SNIC_DDP_DURABILITY_DEFAULT && !how->confirm;
 }
 
-/*
- * A read of what is at hand here needs no request: it is answered with the caller's arguments.
- * @return 1: the reply is put into k->reply; 0: nothing was done
- */
-int ds_request_at_once(struct ds_call *k)
+void ds_request_show(struct ds_call *k, const struct snic_store_entry *e)
 {
-    struct ds_shard *s = k->shard;
-    const struct ds_command *m = k->command;
-    struct ds_request *r = &s->at_once;
-    struct snic_store_entry e = {0};
-    int rc;
+    static const struct snic_store_entry none;
+    struct ds_request *r = &k->shard->shown;
 
-    if (m->kind != DS_KEY || (m->rules & DS_WRITES) != 0 || m->parse != NULL)
-        return 0;
-    r->how = k->how;
-    ds_request_key(s->node, r, &k->argv[m->key]);
-    if (r->shard != s || !request_plain(r) || request_holder(s, r->hash) != NULL)
-        return 0;
-    rc = snic_store_look(s->store, r->key.data, r->key.size, &e);
-    if (rc != SNIC_ENOENT && (rc != 0 || e.data == NULL))
-        return 0;
-    r->command = m;
+    e = e != NULL ? e : &none;
+    r->shard = k->shard;
+    r->command = k->command;
     r->argv = (struct resp_arg *)(uintptr_t)k->argv;
     r->argc = k->argc;
-    r->reply = *k->reply;
-    r->now_ms = e.ttl_ns != 0 ? ds_wall_ms() : 0;
-    request_show(r, e.data, e.size, e.version, e.ttl_ns);
-    *k->reply = r->reply;
+    r->now_ms = e->ttl_ns != 0 ? ds_wall_ms() : 0;
+    request_show(r, e->data, e->size, e->version, e->ttl_ns);
     request_count(r);
-    return 1;
 }
 
 static void request_read(struct ds_request *r)
 {
     struct snic_store_entry e = {0};
-    int rc = request_plain(r) ? snic_store_look(r->shard->store, r->key.data, r->key.size, &e)
-                              : SNIC_EAGAIN;
+    int rc = ds_how_plain(&r->how) ? snic_store_look(r->shard->store, r->key.data, r->key.size, &e)
+                                   : SNIC_EAGAIN;
 
     if (rc == 0 && e.data != NULL) {
         request_step(r, e.data, e.size, e.version, e.ttl_ns);

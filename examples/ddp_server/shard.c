@@ -315,5 +315,6 @@ void ds_shard_close(struct ds_shard *s)
     free(s->scopes);
     free(s->cursors);
     resp_reply_free(&s->reply);
+    resp_reply_free(&s->shown.reply);
     (void)pthread_mutex_destroy(&s->lock);
 }

@@ -41,6 +41,9 @@ struct ex_front_opts {
     /** @return 1: no other message of this client is taken until this one is answered; else 0 */
     int (*message)(void *ctx, uint64_t client, uint64_t seq, const unsigned char *msg, size_t size);
     void (*closed)(void *ctx, uint64_t client); /**< may be NULL                               */
+    /** May be NULL: before replies leave, in each iteration with messages. What message() has put
+        off is answered here. */
+    void (*settle)(void *ctx);
     void (*second)(void *ctx);                  /**< may be NULL: once a second                */
     void *ctx;
 };

@@ -29,16 +29,19 @@ static uint64_t *front_turn_bytes(struct ex_front *f)
 
 /* ---- Output ---- */
 
-void front_mark(struct front_conn *c)
+static void front_flush_soon(struct ex_front *f)
 {
-    struct ex_front *f = c->front;
-
-    if (snic_link_alone(&c->dirty))
-        snic_link_append(&f->dirty, &c->dirty);
     if (!f->flush_queued) {
         f->flush_queued = 1;
         snic_loop_defer(f->loop, &f->flush);
     }
+}
+
+void front_mark(struct front_conn *c)
+{
+    if (snic_link_alone(&c->dirty))
+        snic_link_append(&c->front->dirty, &c->dirty);
+    front_flush_soon(c->front);
 }
 
 /* The next message is answered, in `out`: add the answers that wait behind it (F1). */
@@ -220,6 +223,7 @@ static int front_step(struct front_conn *c, const unsigned char *data, size_t si
         *front_turn_bytes(f) += (uint64_t)n;
         if (f->opts.message(f->opts.ctx, c->id, seq, data, (size_t)n) == 1)
             c->waits = seq + 1;
+        front_flush_soon(f);
     } else if (refuse >= 0 && (uint64_t)refuse <= size) {
         c->frame_state = 0;
         f->stats.oversized++;
@@ -401,7 +405,9 @@ void front_flush(struct snic_loop_msg *m)
 {
     struct ex_front *f = SNIC_CONTAINER(m, struct ex_front, flush);
 
-    f->flush_queued = 0;
+    if (f->opts.settle != NULL)
+        f->opts.settle(f->opts.ctx);
+    f->flush_queued = 0; /* what settle() answered is sent here */
     while (!snic_link_alone(&f->dirty)) {
         struct front_conn *c = SNIC_CONTAINER(f->dirty.next, struct front_conn, dirty);
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
-from kvnode import Closed, Conn, Error  # noqa: E402
+from kvnode import Closed, Conn, Error, encode  # noqa: E402
 
 WAIT = 60
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from ddpserver import Cluster, Closed, Error, free_ports, refused
+from ddpserver import Cluster, Closed, Error, encode, free_ports, refused
 
 
 def test_commands_of_one_key(binary):
@@ -68,6 +68,54 @@ def test_pipelines_keep_their_order(binary):
         for i, w in enumerate(want):
             got = c.reply()
             assert got == w, "reply %d: %r, not %r" % (i, got, w)
+
+
+def test_reads_in_a_row(binary):
+    with Cluster(binary, nodes=3).found() as k:
+        c = k.conn(0)
+        other = k.conn(0)
+        want = []
+        data = bytearray()
+
+        def send(reply, *command):
+            data.extend(encode(*command))
+            want.append(reply)
+
+        for i in range(40):
+            send("OK", "SET", "r%d" % i, str(i) * 50)
+        for turn in range(5):
+            for i in range(60):  # some of them do not exist
+                text = str(i) * 50 if i > 0 else str(max(turn - 1, 0)) * 50
+                send(text.encode() if i < 40 else None, "GET", "r%d" % i)
+                send(len(text) if i < 40 else 0, "STRLEN", "r%d" % i)
+            send(str(max(turn - 1, 0)).encode() * 50, "GET", "r0")
+            send("OK", "SET", "r0", str(turn) * 50)  # only those behind it see it
+            for _ in range(20):
+                send(str(turn).encode() * 50, "GET", "r0")
+            send(str(turn).encode() * 9, "GETRANGE", "r0", "1", "9")
+            send(b"", "GETRANGE", "r0", "60", "70")
+            send(None, "GET", "l" * 300)
+            send(-1, "PTTL", "r1")
+            send("PONG", "PING")
+            send(b"1" * 50, "GET", "r1")
+            data.extend(encode("CLIENT", "REPLY", "SKIP") + encode("GET", "r0"))
+            send(b"1" * 50, "GET", "r1")
+        c.raw(data)
+        for i, w in enumerate(want):
+            got = c.reply()
+            assert got == w, "reply %d: %r, not %r" % (i, got, w)
+        # replies are in the protocol's version of their command
+        c.raw(encode("GET", "r100") + encode("HELLO", "3") + encode("GET", "r100") +
+              encode("GET", "r1"))
+        assert c.line() == b"$-1"
+        assert c.reply()[1] is not None
+        assert c.line() == b"_" and c.reply() == b"1" * 50
+        for i in range(20):  # of several clients together, one of which goes
+            other.send("GET", "r2")
+            c.send("GET", "r3")
+        other.close()
+        for i in range(20):
+            assert c.reply() == b"3" * 50
 
 
 def test_refused_by_name(binary):
