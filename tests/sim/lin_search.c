@@ -181,9 +181,12 @@ static void lin_gather(struct lin_search *s, const struct lin_op *ops, size_t co
     size_t total = 0;
     for (size_t i = 0; i < count; i++) {
         struct lin_op o = ops[i];
-        if (o.key != key || o.call < from || o.call >= to)
+        if (o.key != key || o.call >= to)
             continue;
-        open_deletion |= o.end == LIN_OPEN && o.kind != LIN_READ && o.value == 0;
+        if (o.kind != LIN_READ && o.value == 0) /* also one that takes effect in this time */
+            open_deletion |= o.end == LIN_OPEN || (o.call < from && o.end >= from);
+        if (o.call < from)
+            continue;
         if (o.end == LIN_OPEN && o.kind != LIN_READ)
             o.end = lin_seen(ops, count, &o);
         if (o.end < to)

@@ -30,6 +30,7 @@ import ddpclients
 import ddpcluster
 import ddpnodes
 import ddpschedule
+import ddpwatch
 
 SCHEDULE_SECONDS = 25  # by night
 PIECE_MINUTES = 30
@@ -67,6 +68,9 @@ class Run:
         self.history = ddpclients.History(folder + "/history")
         self.cluster = ddpcluster.Cluster(kind, network, disks, folder, self.history)
         self.wrong = []
+        self.missed = []
+        self.watchers = []
+        self.timed = []
         self.network = network
         self.before = before
         self.after = {"attempt": before["attempt"], "keys": {}}
@@ -101,14 +105,28 @@ class Run:
             for d in self.cluster.disks:
                 d("lie on")
         epochs = self.epochs()
+        threading.excepthook = self.client_ended
         rng = random.Random(f"keys {self.seed}")
         keys = ddpclients.Keys(rng, 8, 2, f"{self.seed}.{self.before['attempt']}.")
         stop = threading.Event()
         clients = [ddpclients.Client(f"c{i}", self.kind, self.network, keys, self.history, stop,
                                      self.seed) for i in range(o.clients)]
+        words = self.kind, self.network, keys, self.history, stop, self.seed
+        watch_stop = threading.Event()
+        if self.kind.watches:
+            self.watchers = [ddpwatch.Watcher(f"w{i}", *words[:4], watch_stop, self.seed, i != 1)
+                             for i in range(3)]
+            self.timed = [ddpwatch.Timed(f"t{i}", *words) for i in range(2)]
+        for c in self.timed:
+            c.others = [d for d in self.timed if d is not c]
+            c.next_key()
+        clients += self.timed
         scanner = ddpclients.Scanner(self.kind, self.network, stop, self.seed, keys.prefix)
         self.scanned = {n.decode() for n in scanner.names}
         scanner.start()
+        for w in self.watchers:
+            w.lies = o.overclaim
+            w.start()
         for c in clients:
             c.overclaim = o.overclaim
             c.start()
@@ -122,7 +140,19 @@ class Run:
             self.finish(keys)
             if o.steady and self.epochs() != epochs:
                 self.wrong.append(f"epochs {epochs} have become {self.epochs()}")
+        watch_stop.set()
+        for w in self.watchers:
+            w.join()
+            self.wrong += w.wrong[:5]
+        if self.watchers:
+            print(f"{sum(w.events for w in self.watchers)} changes watched, "
+                  f"{sum(w.segments for w in self.watchers)} watches begun, "
+                  f"{sum(w.continued for w in self.watchers)} continued")
         return self.end(keys)
+
+    def client_ended(self, what):
+        self.wrong.append(f"{what.thread.name} ended by itself: {what.exc_value!r}")
+        sys.excepthook(what.exc_type, what.exc_value, what.exc_traceback)
 
     def epochs(self):
         """Of each node; those that have none show none."""
@@ -176,13 +206,26 @@ class Run:
                 self.wrong.append(f"{answers} answers for {len(names)} keys at each node")
             names = [k for k in keys.all() if not ddpclients.is_counter(k) and values[k] != "nil"]
             self.after["keys"] = {k: values[k] for k in names[:40]}
+            self.finish_timed(keys)
             if self.o.state:
                 used = set(keys.all()) | set(self.before["keys"]) | self.scanned
+                used |= {k for c in self.timed for k in c.mine}
+                used |= {f"{keys.prefix}m{i}" for i in range(12)}
                 self.forget(used - set(self.after["keys"]))
 
         t = threading.Thread(target=body)
         t.start()
         t.join()
+
+    def finish_timed(self, keys):
+        """Watches still show what is written, and what has a TTL ends."""
+        timed = [k for c in self.timed for k in c.mine[-5:]]
+        ddpclients.read_all(self.kind, timed, self.history)
+        late = ddpwatch.await_marks(self.kind, [w for w in self.watchers if w.whole], self.history,
+                                    keys.prefix) if self.watchers else []
+        self.check("watchers do not show what is written", late)
+        mortal = [c.mine[-1] for c in self.timed if c.mortal]
+        self.check("it has a TTL and exists", ddpwatch.await_expired(self.kind, mortal))
 
     def reasons(self):
         reasons = sorted(self.history.reasons.items(), key=lambda r: -r[1])
@@ -196,8 +239,8 @@ class Run:
         print(r.stdout, end="")
         if r.returncode != 0:
             self.wrong.append(BAD_HISTORY)
-        for text in self.o.expect_wrong.split(",") if self.o.expect_wrong else []:
-            self.check("the judge does not find this", text if text not in r.stdout else "")
+        if self.o.expect_wrong:
+            self.missed = [t for t in self.o.expect_wrong.split(",") if t not in r.stdout]
         ok, unknown = self.history.total("ok"), self.history.total("unknown")
         print(f"operations: {ok} ok, {self.history.total('no')} refused, "
               f"{self.history.total('fail')} failed, {unknown} unknown; "
@@ -238,7 +281,10 @@ def one(o, kind, network, disks, folder, seed, seconds, first, state):
     state.update(run.after)
     for w in wrong:
         print("WRONG", w)
-    if wrong != ([BAD_HISTORY] if o.expect_wrong else []):
+    for m in run.missed:
+        print("MISSED by the judge:", m)
+    if run.missed or bool(o.expect_wrong) != (BAD_HISTORY in wrong) or (
+            wrong and not o.expect_wrong):
         keep(o, folder, seed)
         print(f"FAILED: seed {seed}")
         return False

@@ -362,10 +362,13 @@ class Client(threading.Thread):
             result = "unknown:" + type(e).__name__
             self.drop()
         self.history.operation(self.name, start, end, kind, key, value, result, **options)
-
+        return result
 
     def claim(self, answer, options):
-        """An answer that names the number of its copies: of no fewer than were asked for."""
+        """An answer that names the number of its copies: of no fewer than were asked for. One that
+        wrote nothing stands for none."""
+        if answer == 0:
+            options.pop("copies", None)
         claimed = self.kind.claimed(answer)
         if claimed is None:
             return
@@ -380,7 +383,7 @@ class Scanner(threading.Thread):
     COUNT = 40
 
     def __init__(self, kind, network, stop, seed, prefix):
-        super().__init__(daemon=True)
+        super().__init__(daemon=True, name="scanner")
         self.kind = kind
         self.network = network
         self.stop = stop
@@ -390,16 +393,22 @@ class Scanner(threading.Thread):
         self.wrong = []
 
     def fill(self):
-        """Before the faults; each key is durable at all nodes."""
-        connection = Connection(self.kind.address(0), self.kind.timeout)
-        left = sorted(self.names)
-        while left:
+        """Before the first scan; each key is durable at all nodes."""
+        connection, left = None, sorted(self.names)
+        while left and not self.stop.is_set():
             try:
+                if connection is None:
+                    node = self.rng.randrange(self.kind.nodes)
+                    connection = Connection(self.kind.address(node), self.kind.timeout)
                 connection(*self.kind.set(left[-1], b"fixed", "all"))
                 left.pop()
             except Refusal:
                 time.sleep(0.05)
-        connection.close()
+            except OSError:
+                connection = None
+                time.sleep(0.05)
+        if connection:
+            connection.close()
 
     def scan(self):
         node = self.rng.randrange(self.kind.nodes)

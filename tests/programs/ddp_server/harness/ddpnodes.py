@@ -16,6 +16,7 @@ def fields(flat):
 class Redis:
     """A single redis-server that flushes each write: what the harness itself is tried with."""
 
+    watches = False
     CERTAIN = {"NOAUTH", "OOM", "LOADING", "MISCONF"}
     ELSEWHERE = {"LOADING", "MISCONF"}
     keeps = "both"
@@ -117,6 +118,8 @@ class Redis:
             return "ok:" + ddpclients.token_of(got)
         if kind == "incr":
             return f"ok:{got}"
+        if kind == "expire":
+            return "no" if got in (0, None) else "ok"
         if kind == "cas" and got != 1:
             return "no:" + ddpclients.token_of(got or None)
         return "ok"
@@ -125,6 +128,7 @@ class Redis:
 class Ddp:
     """Nodes of ddp_server."""
 
+    watches = True  # and times to live that no reader's clock ends
     # Refusals before anything was sent. Another error leaves the outcome of a write open.
     CERTAIN = {"CLUSTERDOWN", "LOADING", "TRYAGAIN", "OOM", "NOREPLICAS", "NOAUTH"}
     ELSEWHERE = {"CLUSTERDOWN", "LOADING", "UNKNOWN"}

@@ -14,7 +14,18 @@
 #define JUDGE_NIL 0 /* the value of an absent key */
 #define JUDGE_NODES 16
 
-enum judge_kind { JUDGE_GET, JUDGE_SET, JUDGE_DEL, JUDGE_CAS, JUDGE_INCR, JUDGE_SYNC };
+enum judge_kind {
+    JUDGE_GET,
+    JUDGE_SET,
+    JUDGE_DEL,
+    JUDGE_CAS,
+    JUDGE_INCR,
+    JUDGE_SYNC,
+    JUDGE_EXPIRE, /* another TTL for `value`; judge_expiries makes a read of it */
+    JUDGE_WATCH,
+    JUDGE_SEE,
+    JUDGE_EXPIRY /* a deletion of `value` from `call` on, when its write had ended at `expect` */
+};
 enum judge_result { JUDGE_OK, JUDGE_NO, JUDGE_FAIL, JUDGE_UNKNOWN };
 enum judge_class { JUDGE_DEFAULT, JUDGE_MEMORY, JUDGE_HERE, JUDGE_ALL, JUDGE_SCOPE };
 
@@ -24,7 +35,8 @@ struct judge_op {
     uint64_t value;
     uint64_t expect;
     uint64_t scope;
-    uint64_t kept; /* from when on it must survive a loss; JUDGE_OPEN: never */
+    uint64_t expires; /* the TTL of what was written does not end before; JUDGE_OPEN: none */
+    uint64_t kept;    /* from when on it must survive a loss; JUDGE_OPEN: never */
     uint32_t key;
     uint32_t client;
     uint32_t line;
@@ -48,15 +60,33 @@ struct judge_present {
     uint32_t nodes;
 };
 
+/* What a watch shows, and of JUDGE_WATCH its beginning. */
+struct judge_seen {
+    uint64_t call;
+    uint64_t end;
+    uint64_t value;
+    uint64_t version;
+    uint32_t segment;
+    uint32_t key;
+    uint32_t line;
+    uint8_t kind;
+    uint8_t prefix; /* JUDGE_WATCH: of all keys that begin with key */
+    uint8_t node;
+    uint8_t shard;
+};
+
 struct judge_names;
 
 struct judge_history {
     struct judge_op *ops; /* by key, then by call */
     size_t count;
+    struct judge_seen *seen;
+    size_t seen_count;
     struct judge_loss *losses; /* ascending */
     size_t loss_count;
     struct judge_present *present; /* ascending; none: unknown */
     size_t present_count;
+    uint32_t keys; /* numbers of keys are below */
     struct judge_names *names;
     uint64_t results[4];
 };
@@ -97,6 +127,10 @@ struct judge_span {
 /** NULL, or what is wrong, and the lines that show it (0: none). */
 const char *judge_register(const struct judge_history *h, struct judge_span s, uint32_t line[2]);
 const char *judge_counter(const struct judge_history *h, struct judge_span s, uint32_t line[2]);
+/** The write of a value, and when it is known to have taken effect. NULL: none. */
+const struct judge_op *judge_write_of(struct judge_span s, uint64_t value, uint64_t *effect);
+/** All watches: prints what is wrong. @return how many of them are */
+uint32_t judge_watches(struct judge_history *h);
 /** By search: 0 right, 1 wrong, 2 not all was searched. */
 int judge_search(const struct judge_history *h, struct judge_span s);
 

@@ -18,7 +18,7 @@ enum judge_what {
     JUDGE_BACK,
     JUDGE_OTHER
 };
-static const char *const judge_whats[] = {"nodes", "down", "full", "apart",
+static const char *const judge_whats[] = {"nodes",  "down", "full", "apart",
                                           "joined", "gone", "back"};
 
 struct judge_fault {

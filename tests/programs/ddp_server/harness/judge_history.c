@@ -96,12 +96,13 @@ int main(int argc, char **argv)
         if (s.op->kind != JUDGE_SYNC)
             judge_one(&h, s, &v);
     }
+    v.bad += judge_watches(&h);
     (void)printf("%s: %llu ok, %llu refused, %llu failed, %llu unknown; %u keys, %u counters, "
-                 "%zu losses; %u keys not searched whole\n",
+                 "%zu losses, %zu changes watched; %u keys not searched whole\n",
                  v.bad == 0 ? "right" : "wrong", (unsigned long long)h.results[JUDGE_OK],
                  (unsigned long long)h.results[JUDGE_NO], (unsigned long long)h.results[JUDGE_FAIL],
                  (unsigned long long)h.results[JUDGE_UNKNOWN], v.registers, v.counters,
-                 h.loss_count, v.unfinished);
+                 h.loss_count, h.seen_count, v.unfinished);
     judge_free(&h);
     if (f != stdin)
         (void)fclose(f);

@@ -92,7 +92,8 @@ int judge_time(const char *word, uint64_t *out)
 
 /* ---- Operations ---- */
 
-static const char *const judge_kinds[] = {"get", "set", "del", "cas", "incr", "sync"};
+static const char *const judge_kinds[] = {"get",  "set",    "del",   "cas", "incr",
+                                          "sync", "expire", "watch", "see"};
 static const char *const judge_classes[] = {"default", "memory", "here", "all", "scope"};
 
 static const char *judge_read_result(struct judge_history *h, struct judge_op *op, char *word)
@@ -118,9 +119,10 @@ static const char *judge_read_result(struct judge_history *h, struct judge_op *o
     if (op->kind == JUDGE_GET)
         op->value = judge_names_of(h->names, colon);
     if (op->kind == JUDGE_CAS && op->result == JUDGE_NO && colon != NULL) {
-        op->kind = JUDGE_GET; /* refused: a read of what it found */
+        op->kind = JUDGE_GET; /* refused: a read of what it found, perhaps at another node */
         op->result = JUDGE_OK;
         op->copies = 0;
+        op->node = JUDGE_NODES;
         if (op->class == JUDGE_HERE || op->class == JUDGE_SCOPE)
             op->class = JUDGE_MEMORY;
         op->value = judge_names_of(h->names, colon);
@@ -153,10 +155,11 @@ static const char *judge_read_options(struct judge_history *h, struct judge_op *
             op->class = (uint8_t) class;
         if (strcmp(word[i], "scope") == 0)
             op->scope = judge_names_of(h->names, value);
+        if (strcmp(word[i], "expires") == 0 && judge_time(value, &op->expires) != 0)
+            return "expires: a time";
         if (strcmp(word[i], "node") == 0 && judge_small(value, JUDGE_NODES, &op->node) != 0)
             return "node: a number below 16";
-        if (strcmp(word[i], "copies") == 0 &&
-            judge_small(value, JUDGE_NODES + 1, &op->copies) != 0)
+        if (strcmp(word[i], "copies") == 0 && judge_small(value, JUDGE_NODES + 1, &op->copies) != 0)
             return "copies: a number up to 16";
     }
     if (op->kind == JUDGE_GET && op->class > JUDGE_MEMORY && op->class != JUDGE_ALL)
@@ -164,23 +167,58 @@ static const char *judge_read_options(struct judge_history *h, struct judge_op *
     return NULL;
 }
 
+/* "watch" and "see". */
+static const char *judge_read_seen(struct judge_history *h, char **word, uint32_t words,
+                                   struct judge_op *op)
+{
+    struct judge_seen x = {
+        .call = op->call, .end = op->end, .line = op->line, .kind = op->kind, .node = op->node};
+    size_t size = strlen(word[4]);
+    uint64_t shard = 0;
+    for (uint32_t i = 7; i < words; i++) { /* the values follow the names, behind a NUL */
+        const char *value = word[i] + strlen(word[i]) + 1;
+        if (strcmp(word[i], "segment") == 0)
+            x.segment = judge_names_of(h->names, value);
+        if ((strcmp(word[i], "version") == 0 && judge_time(value, &x.version) != 0) ||
+            (strcmp(word[i], "shard") == 0 && (judge_time(value, &shard) != 0 || shard > 255)))
+            return "version, shard: numbers";
+    }
+    if (x.segment == 0 || x.end == JUDGE_OPEN)
+        return "of watch and see: an end, and segment=NAME";
+    x.prefix = x.kind == JUDGE_WATCH && size > 0 && word[4][size - 1] == '*';
+    if (x.prefix)
+        word[4][size - 1] = 0;
+    x.key = judge_names_of(h->names, word[4]);
+    x.shard = (uint8_t)shard;
+    if (x.kind == JUDGE_SEE && strncmp(word[6], "ok", 3) != 0)
+        return "the result of see: ok:VALUE";
+    if (x.kind == JUDGE_SEE)
+        x.value = judge_names_of(h->names, word[6] + 3);
+    h->seen = judge_grow(h->seen, h->seen_count, sizeof(*h->seen));
+    h->seen[h->seen_count++] = x;
+    return NULL;
+}
+
 static const char *judge_read_op(struct judge_history *h, char **word, uint32_t words,
                                  uint32_t line)
 {
-    struct judge_op op = {
-        .line = line, .end = JUDGE_OPEN, .kept = JUDGE_OPEN, .node = JUDGE_NODES};
+    struct judge_op op = {.line = line,
+                          .end = JUDGE_OPEN,
+                          .expires = JUDGE_OPEN,
+                          .kept = JUDGE_OPEN,
+                          .node = JUDGE_NODES};
     if (words < 7)
         return "fewer than 7 words";
-    int kind = judge_word(word[3], judge_kinds, 6);
+    int kind = judge_word(word[3], judge_kinds, JUDGE_EXPIRY);
     if (judge_time(word[1], &op.call) != 0 ||
         (strcmp(word[2], "-") != 0 && judge_time(word[2], &op.end) != 0) || op.end < op.call)
         return "start and end";
     if (kind < 0)
-        return "the kind: get, set, del, cas, incr or sync";
+        return "the kind: get, set, del, cas, incr, sync, expire, watch or see";
     op.kind = (uint8_t)kind;
     op.client = judge_names_of(h->names, word[0]);
     op.key = judge_names_of(h->names, word[4]);
-    if (op.kind == JUDGE_SET)
+    if (op.kind == JUDGE_SET || op.kind == JUDGE_EXPIRE)
         op.value = judge_names_of(h->names, word[5]);
     if (op.kind == JUDGE_CAS) {
         char *comma = strchr(word[5], ',');
@@ -194,8 +232,10 @@ static const char *judge_read_op(struct judge_history *h, char **word, uint32_t 
         op.scope = judge_names_of(h->names, word[5]);
     const char *why = judge_read_options(h, &op, word, words);
     why = why != NULL ? why : judge_read_result(h, &op, word[6]);
+    if (why == NULL && (kind == JUDGE_WATCH || kind == JUDGE_SEE))
+        return judge_read_seen(h, word, words, &op);
     /* What did not happen, and reads without an answer, show nothing. */
-    int refused = op.kind == JUDGE_CAS && op.result == JUDGE_NO;
+    int refused = (op.kind == JUDGE_CAS || op.kind == JUDGE_EXPIRE) && op.result == JUDGE_NO;
     if (why == NULL && op.result != JUDGE_FAIL && !refused &&
         !(op.result == JUDGE_UNKNOWN && (op.kind == JUDGE_GET || op.kind == JUDGE_SYNC))) {
         h->ops = judge_grow(h->ops, h->count, sizeof(*h->ops));
@@ -220,6 +260,53 @@ static void judge_set_kept(struct judge_history *h, uint32_t keeps)
                 s->client == op->client && op->end < s->call && s->end < op->kept)
                 op->kept = s->end;
         }
+    }
+}
+
+/* ---- Times to live ---- */
+
+/* Has a later operation changed the TTL of that value, and is that never lost? */
+static int judge_superseded(const struct judge_history *h, size_t count, const struct judge_op *op)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct judge_op *x = &h->ops[i];
+        int later = x->kind == JUDGE_EXPIRE && x->result == JUDGE_OK && x->key == op->key &&
+                    x->value == op->value && x->call > op->end;
+        for (size_t l = 0; later && l < h->loss_count; l++)
+            later = h->losses[l].down <= x->kept || judge_survives(h, x, l);
+        if (later && x->kept != JUDGE_OPEN)
+            return 1;
+    }
+    return 0;
+}
+
+static void judge_expiries(struct judge_history *h)
+{
+    size_t count = h->count;
+    for (size_t i = 0; i < count; i++) {
+        struct judge_op op = h->ops[i];
+        if (op.expires == JUDGE_OPEN || judge_superseded(h, count, &op))
+            continue;
+        op = (struct judge_op){.call = op.expires,
+                               .end = JUDGE_OPEN,
+                               .value = op.value,
+                               .expect = op.end,
+                               .expires = JUDGE_OPEN,
+                               .kept = JUDGE_OPEN,
+                               .key = op.key,
+                               .line = op.line,
+                               .kind = JUDGE_EXPIRY,
+                               .node = JUDGE_NODES};
+        h->ops = judge_grow(h->ops, h->count, sizeof(*h->ops));
+        h->ops[h->count++] = op;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct judge_op *op = &h->ops[i];
+        if (op->kind != JUDGE_EXPIRE)
+            continue;
+        op->kind = op->end == JUDGE_OPEN ? JUDGE_EXPIRY : JUDGE_GET;
+        op->call = op->kind == JUDGE_GET ? op->call : JUDGE_OPEN; /* shows nothing */
+        op->node = JUDGE_NODES;
     }
 }
 
@@ -260,6 +347,8 @@ int judge_read(struct judge_history *h, FILE *f, uint32_t keeps)
     free(text);
     judge_faults_apply(h, &faults);
     judge_set_kept(h, keeps);
+    judge_expiries(h);
+    h->keys = h->names->count;
     if (h->count > 0)
         qsort(h->ops, h->count, sizeof(*h->ops), judge_op_order);
     return r;
@@ -273,6 +362,7 @@ void judge_free(struct judge_history *h)
     free(h->names->slots);
     free(h->names);
     free(h->ops);
+    free(h->seen);
     free(h->losses);
     free(h->present);
 }

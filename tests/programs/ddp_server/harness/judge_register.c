@@ -84,7 +84,7 @@ static void judge_cluster_merge(struct judge_clusters *c)
 static int judge_has_deletion(struct judge_span s)
 {
     for (size_t i = 0; i < s.count; i++) {
-        if (s.op[i].kind == JUDGE_DEL)
+        if (s.op[i].kind == JUDGE_DEL || s.op[i].kind == JUDGE_EXPIRY)
             return 1;
     }
     return 0;
@@ -206,8 +206,7 @@ static const char *judge_zones(struct judge_clusters *c, uint32_t line[2])
     return NULL;
 }
 
-/* The write of a value, and when it is known to have taken effect. */
-static const struct judge_op *judge_write_of(struct judge_span s, uint64_t value, uint64_t *effect)
+const struct judge_op *judge_write_of(struct judge_span s, uint64_t value, uint64_t *effect)
 {
     const struct judge_op *w = NULL;
     *effect = JUDGE_OPEN;
@@ -222,6 +221,16 @@ static const struct judge_op *judge_write_of(struct judge_span s, uint64_t value
             *effect = op->end;
     }
     return w;
+}
+
+/* Is it a deletion between that write and that read? Of an expiry its own value's, or an older one
+ * that was written at the same time. */
+static int judge_deletes(const struct judge_op *d, const struct judge_op *write,
+                         const struct judge_op *read)
+{
+    uint64_t last = d->kind == JUDGE_EXPIRY ? d->expect : d->end;
+    return (d->kind == JUDGE_DEL || d->kind == JUDGE_EXPIRY) && last >= write->call &&
+           d->call < read->end;
 }
 
 /*
@@ -247,8 +256,7 @@ static const char *judge_returned(const struct judge_history *h, struct judge_sp
             continue;
         int deleted = 0; /* absent: a deletion may be newer */
         for (size_t j = 0; value == JUDGE_NIL && j < s.count; j++)
-            deleted |=
-                s.op[j].kind == JUDGE_DEL && s.op[j].end > kw->call && s.op[j].call < read->end;
+            deleted |= judge_deletes(&s.op[j], kw, read);
         line[1] = k->line;
         if (!deleted)
             return k->class == JUDGE_HERE ? "a loss took what a log that it left had"
@@ -291,14 +299,34 @@ static const char *judge_absent(const struct judge_history *h, struct judge_span
             if ((w->kind != JUDGE_SET && w->kind != JUDGE_CAS) || w->end >= r->call ||
                 judge_phase(h, w->call) != judge_phase(h, r->call))
                 continue;
-            for (size_t k = 0; k < s.count && !explained; k++) {
-                const struct judge_op *d = &s.op[k];
-                explained = d->kind == JUDGE_DEL && d->end > w->call && d->call < r->end;
-            }
+            for (size_t k = 0; k < s.count && !explained; k++)
+                explained = judge_deletes(&s.op[k], w, r);
             line[0] = r->line;
             line[1] = w->line;
             if (!explained)
                 return "a key was absent that had a value, and no client deleted it";
+        }
+    }
+    return NULL;
+}
+
+/* A value that is read again after its key was absent. The search finds that, too, but not where
+ * the end of a deletion is open. */
+static const char *judge_back(const struct judge_history *h, struct judge_span s, uint32_t line[2])
+{
+    for (size_t i = 0; i < s.count; i++) {
+        const struct judge_op *g = &s.op[i];
+        uint64_t effect;
+        if (g->kind != JUDGE_GET || g->value == JUDGE_NIL)
+            continue;
+        (void)judge_write_of(s, g->value, &effect);
+        for (size_t j = 0; j < s.count; j++) {
+            const struct judge_op *r = &s.op[j];
+            line[0] = g->line;
+            line[1] = r->line;
+            if (r->kind == JUDGE_GET && r->value == JUDGE_NIL && effect < r->call &&
+                r->end < g->call && judge_phase(h, r->call) == judge_phase(h, g->call))
+                return "a value was read again after its key was absent";
         }
     }
     return NULL;
@@ -334,6 +362,7 @@ const char *judge_register(const struct judge_history *h, struct judge_span s, u
     why = why != NULL ? why : judge_zones(&c, line);
     why = why != NULL ? why : judge_losses(&c, s, line);
     why = why != NULL || !judge_has_deletion(s) ? why : judge_absent(h, s, line);
+    why = why != NULL || !judge_has_deletion(s) ? why : judge_back(h, s, line);
     why = why != NULL || h->loss_count != 0 ? why : judge_cas_twice(s, line);
     free(c.list);
     return why;

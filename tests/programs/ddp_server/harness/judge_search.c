@@ -13,6 +13,8 @@ static size_t judge_search_convert(struct judge_span s, struct lin_op *to)
     size_t n = 0;
     for (size_t i = 0; i < s.count; i++) {
         const struct judge_op *op = &s.op[i];
+        if (op->kind == JUDGE_EXPIRY && op->call == JUDGE_OPEN)
+            continue;
         struct lin_op l = {.call = op->call + 1, /* 0 has a meaning of its own */
                            .end = op->end == JUDGE_OPEN ? LIN_OPEN : op->end + 1,
                            .key = op->key,
@@ -23,6 +25,8 @@ static size_t judge_search_convert(struct judge_span s, struct lin_op *to)
             l.kind = LIN_READ;
         else
             l.kind = op->kind == JUDGE_CAS ? LIN_CAS : LIN_WRITE;
+        if (op->kind == JUDGE_EXPIRY)
+            l.value = 0;
         to[n++] = l;
     }
     return n;

@@ -8,6 +8,16 @@ import sys
 
 LOSS_HERE = ("! 0 nodes 3\na 1 2 set k 1 ok dur=here node=0\n! 5 down 0\n! 5 down 1\n! 5 down 2\n"
              "! 8 full 0{0}\n! 9 full 1{1}\nb 10 11 get k - ok:{2} dur=memory")
+WATCHED = ("a 10 20 set k1 1 ok node=0\na 30 40 set k1 2 ok node=0\na 50 60 set k2 3 ok\n"
+           "b 41 45 get k1 - ok:2 node=1\nc 5 5 watch k* - ok segment=s node=1\n{0}"
+           "c 65 65 see k2 - ok:3 segment=s version=9")
+SEEN_1 = "c 21 21 see k1 - ok:1 segment=s version=4\n"
+SEEN_2 = "c 42 42 see k1 - ok:2 segment=s version=7\n"
+DELETED = ("a 10 20 set k1 1 ok\nc 5 5 watch k1 - ok segment=s node=1\na 30 40 del k1 - ok\n"
+           "c 21 21 see k1 - ok:1 segment=s version=4\nb 50 55 get k1 - ok:nil node=1\n{0}"
+           "a 60 70 set k1 2 ok\n{1}")
+SEEN_END = "c 71 71 see k1 - ok:2 segment=s version=9\n"
+TIMED = "a 10 20 set k 1 ok expires=110\n{0}b {1} get k - ok:{2}"
 RIGHT = {
     "reads follow writes": "a 1 2 set k 1 ok\nb 3 4 get k - ok:1\na 5 6 set k 2 ok\n"
                            "b 5 7 get k - ok:1\nb 8 9 get k - ok:2",
@@ -52,8 +62,53 @@ RIGHT = {
     "as many copies as there are": "! 0 nodes 3\n! 2 gone 0\na 3 4 set k 1 ok copies=2\n"
         "a 5 8 set k 2 ok copies=3\n! 6 back 0\n! 7 gone 1\na 9 10 set k 3 unknown copies=3",
     "a member until it ends": "! 0 nodes 3\na 1 9 set k 1 ok copies=3\n! 2 gone 0\n! 3 gone 1",
+    "a deletion that begins before a window of the search": "".join(
+        f"a {10 * i} {10 * i + 5} set k v{i} ok\n" for i in range(149)) +
+        "a 1500 1530 del k - ok\nb 1510 1520 set k w ok\nb 1540 1550 cas k nil,x ok\n"
+        "b 1560 1570 get k - ok:x",
+    "a deletion that begins before a window, its end is open": "".join(
+        f"a {10 * i} {10 * i + 5} set k v{i} ok\n" for i in range(149)) +
+        "a 1500 - del k - unknown\nb 1510 1520 set k w ok\nb 1540 1550 get k - ok:nil\n"
+        "b 1560 1570 set k x ok",
+    "a watch shows all": WATCHED.format(SEEN_1 + SEEN_2),
+    "a watch misses what no read has returned": WATCHED.format(SEEN_2),
+    "a read at another node": WATCHED.format("").replace("node=1\nc", "node=2\nc", 1),
+    "a value older than the watch": WATCHED.format("").replace("c 5 5", "c 41 41"),
+    "a watch may be behind": WATCHED.format("").replace("a 50 60 set k2", "a 44 60 set k2"),
+    "a watch of another key": WATCHED.format("").replace("watch k*", "watch k2"),
+    "another shard": WATCHED.format("c 6 6 watch k* - ok segment=z shard=1 node=1\n"
+                                    "c 33 33 see k1 - ok:2 segment=z version=7\n"),
+    "a deletion": DELETED.format("c 41 41 see k1 - ok:nil segment=s version=7\n", SEEN_END),
+    "a deletion between the looks": DELETED.format("", ""),
+    "a TTL ends": TIMED.format("", "105 111", "nil"),
+    "a TTL ends late": TIMED.format("", "125 131", "1"),
+    "a TTL ends, and the key is written again": TIMED.format(
+        "b 120 121 get k - ok:nil\na 122 123 set k 2 ok\n", "125 131", "2"),
+    "a TTL becomes shorter": TIMED.format("a 30 40 expire k 1 ok expires=50\n", "52 53", "nil"),
+    "another TTL, perhaps": TIMED.format("a 30 - expire k 1 unknown expires=50\n", "52 53", "nil"),
+    "not another TTL": TIMED.format("a 30 40 expire k 1 fail expires=150\n", "112 113", "nil"),
+    "a longer TTL is lost": "! 0 nodes 3\n" + TIMED.format(
+        "a 30 40 expire k 1 ok expires=900 dur=memory\n! 50 down 0\n! 50 down 1\n! 50 down 2\n"
+        "! 60 full 0\n! 60 full 1\n", "200 201", "nil"),
 }
 WRONG = {
+    "a watch misses a value": WATCHED.format(SEEN_1),
+    "a watch misses a key": WATCHED.format(""),
+    "a watch goes back": WATCHED.format(SEEN_2 + "c 43 43 see k1 - ok:1 segment=s version=8\n"),
+    "a watch shows a change twice": WATCHED.format(SEEN_2 + SEEN_2.replace("c 42 42", "c 43 43")),
+    "a watch shows what is not yet": WATCHED.format(SEEN_1.replace("21 21", "6 6")),
+    "a watch shows what is not": WATCHED.format(SEEN_1.replace("ok:1", "ok:8")),
+    "a watch without a beginning": "c 21 21 see k1 - ok:1 segment=s version=4",
+    "a watch misses a deletion": DELETED.replace("watch k1", "watch k*").format("", "").replace(
+        "set k1 2 ok", "set k2 2 ok") + SEEN_END.replace("k1", "k2"),
+    "a TTL ends too early": TIMED.format("", "105 109", "nil"),
+    "back after the TTL": TIMED.format("b 120 121 get k - ok:nil\n", "125 131", "1"),
+    "an older TTL ends a newer value": TIMED.format("a 30 40 set k 2 ok\n", "125 131", "nil"),
+    "a longer TTL ends too early": TIMED.format("a 30 40 expire k 1 ok expires=150\n", "125 131",
+                                                "nil"),
+    "a TTL that was taken away ends": TIMED.format("a 30 40 expire k 1 ok\n", "125 131", "nil"),
+    "expire of a key that was gone": TIMED.format("b 120 121 get k - ok:nil\n", "150 151", "nil") +
+        "\na 130 140 expire k 1 ok",
     "here, and its log is left": LOSS_HERE.format(" log", " log", "nil"),
     "here, an exchange": LOSS_HERE.format(" log", "", "nil").replace(
         "set k 1", "cas k nil,1"),
@@ -110,7 +165,8 @@ WRONG = {
 MALFORMED = ["a 1 2 set k 1", "a 1 2 put k 1 ok", "a 1 2 get k - ok", "a 2 1 set k 1 ok",
              "a 1 2 cas k 1 ok", "! 1", "! 1 down 99", "a 1 2 set k 1 ok dur=paper",
              "a 1 2 get k - ok:1 dur=here", "a 1 2 set k 1 ok node=16",
-             "a 1 2 set k 1 ok copies=17"]
+             "a 1 2 set k 1 ok copies=17", "a 1 2 set k 1 ok expires=x",
+             "c 1 1 see k - ok:1 version=3", "c 1 1 watch k - ok segment=s shard=300"]
 
 
 def judge(program, text, *options):

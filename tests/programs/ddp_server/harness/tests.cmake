@@ -13,7 +13,7 @@ function(ddp_harness_test name labels)
 endfunction()
 
 snic_test_program(judge_history SOURCES judge_history.c judge_read.c judge_fault.c
-  judge_register.c judge_counter.c judge_search.c sim/lin_search.c)
+  judge_register.c judge_counter.c judge_search.c judge_watch.c sim/lin_search.c)
 target_include_directories(judge_history PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
 add_test(NAME ddp_judge COMMAND ${SNIC_PYTHON} ${_dh}/test_judge.py
   $<TARGET_FILE:judge_history>)
@@ -57,7 +57,7 @@ ddp_harness_test(ddp_faults_power "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
   --schedule ${_dh}/ddp_power.schedule)
 ddp_harness_test(ddp_faults_overclaim "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 11
   --schedule ${_dh}/ddp_overclaim.schedule --overclaim
-  "--expect-wrong=had to survive,it left,more copies")
+  "--expect-wrong=had to survive,it left,more copies,misses a value,older version,deleted it")
 ddp_harness_test(ddp_burst "" ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
   --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 35)
 ddp_harness_test(ddp_faults_m4 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
