@@ -75,6 +75,7 @@ static void info_add_all(struct ds_node *n, struct ds_snapshot *sum, uint32_t *s
         sum->errors += s.errors;
         sum->query_limit += s.query_limit;
         sum->auth_failures += s.auth_failures;
+        sum->turn_most = snic_max_u64(sum->turn_most, s.turn_most);
         sum->store.keys += s.store.keys;
         sum->store.expiring += s.store.expiring;
         sum->store.expired += s.store.expired;
@@ -360,9 +361,11 @@ void ds_cmd_info(struct ds_call *k)
                   "# Stats\r\ntotal_commands_processed:%" PRIu64 "\r\nexpired_keys:%" PRIu64
                   "\r\nrejected_connections:%" PRIu64 "\r\ntotal_error_replies:%" PRIu64
                   "\r\nacl_access_denied_auth:%" PRIu64 "\r\noutput_limit_resets:%" PRIu64
-                  "\r\nclients_memory_resets:%" PRIu64 "\r\nquery_limit_resets:%" PRIu64 "\r\n",
+                  "\r\nclients_memory_resets:%" PRIu64 "\r\nquery_limit_resets:%" PRIu64
+                  "\r\nloop_bytes_max:%" PRIu64 "\r\n",
                   s.commands, s.store.expired, s.front.refused, s.errors, s.auth_failures,
-                  s.front.limited[EX_FRONT_CONN], s.front.limited[EX_FRONT_TOTAL], s.query_limit);
+                  s.front.limited[EX_FRONT_CONN], s.front.limited[EX_FRONT_TOTAL], s.query_limit,
+                  s.turn_most);
         info_messages(&text, &s);
     }
     if (info_wants(k, "replication"))

@@ -33,6 +33,7 @@ void ds_client_send(struct ds_shard *s, uint64_t client, uint64_t seq,
         iov.base = (void *)(uintptr_t)lost;
         iov.size = sizeof(lost) - 1;
     }
+    ds_turn_spend(s, iov.size);
     if (s->front != NULL) /* the node has not ended */
         ex_front_reply(s->front, client, seq, &iov, silent ? 0 : 1, flags);
 }
@@ -107,6 +108,7 @@ static void dispatch_answer(struct ds_request *r)
             return;
         r = r->parent;
         dispatch_combine(r);
+        ds_turn_spend(s, r->reply.size);
     }
     c = ds_client_find(s, r->client);
     if (c != NULL) {
@@ -174,7 +176,7 @@ static void dispatch_start(struct ds_shard *s, struct ds_request *r)
         r->how.durability == SNIC_DDP_DURABILITY_SCOPE)
         c->scope_shards |= UINT64_C(1) << r->shard->index;
     if (r->shard == s)
-        ds_request_run(r);
+        ds_turn_take(s, r);
     else
         ds_mail_send(s, r->shard, r);
 }

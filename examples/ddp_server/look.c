@@ -4,7 +4,8 @@
  * for a command that is something else, and are looked up together: what takes time is to fetch
  * records and values from memory, and so those of all are fetched at once.
  *   K1 nothing else of any client runs while reads wait: each sees what was written before it.
- *   K2 one that finds its key held, or being written, becomes a request as if it had just come.
+ *   K2 one that finds its key held, or being written, or no room in this iteration (N6), becomes a
+ *      request as if it had just come; so does any that comes while others are left for later.
  */
 #include "node.h"
 
@@ -32,7 +33,7 @@ int ds_look_take(struct ds_call *k, uint64_t seq)
     unsigned char *at;
     uint64_t hash;
 
-    if (!look_fits(k, &hash))
+    if (s->later != NULL || !look_fits(k, &hash))
         return 0;
     l = &s->looks[s->looks_count++];
     l->client = k->client->id;
@@ -71,7 +72,7 @@ static void look_answer(struct ds_shard *s, struct ds_look *l, const struct snic
     if (k.client == NULL)
         return;
     ds_reply_begin(k.reply, k.client);
-    if ((found || v->result == SNIC_ENOENT) && !ds_request_held(s, l->hash)) {
+    if ((found || v->result == SNIC_ENOENT) && !ds_request_held(s, l->hash) && ds_turn_room(s)) {
         ds_request_show(&k, found ? &v->entry : NULL);
         ds_client_reply(&k, l->seq);
     } else {

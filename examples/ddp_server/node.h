@@ -14,6 +14,8 @@
  *  - N4: what a client makes the node hold is bounded: commands under way by a window of bytes
  *    (dispatch.c), replies by front_limit.c.
  *  - N5: a request that takes too long is answered by a copy of it (request.c).
+ *  - N6: what one iteration of a loop copies is bounded, of all requests together: a loop that is
+ *    late loses its lease. What is left follows in the next one, in its order (mail.c).
  */
 #ifndef DS_NODE_H
 #define DS_NODE_H
@@ -152,8 +154,9 @@ enum ds_verdict {
 };
 
 struct ds_request {
-    struct ds_request *next;              /* in a batch, or waiting for its key */
+    struct ds_request *next;              /* in a batch, waiting for its key, or N6 */
     struct snic_loop_msg batch;           /* the message, of the first one of a batch */
+    struct ds_shard *to;                  /* where the batch goes */
     void (*arrive)(struct ds_request *r); /* behind the batch */
     void (*answer)(struct ds_request *r); /* at home, when the reply is put */
     struct ds_shard *home;
@@ -190,10 +193,10 @@ struct ds_request {
     struct snic_link timed; /* on shard->timed, in the order of begun_ns (N5) */
     uint64_t begun_ns;
     int submitted; /* the store has op */
+    uint32_t late; /* how often its value was not made for N6 */
     int ghost;     /* answered by a copy */
     struct ds_request *waiting;
     struct ds_request *waiting_last;
-    struct snic_loop_msg again; /* a scan continues in the next iteration */
     struct ds_scan *scan;
     /* Of several keys: one request for each, below the one that is answered. */
     struct ds_request *parent;
@@ -292,6 +295,7 @@ struct ds_snapshot {
     uint64_t clients;
     uint64_t auth_failures;
     uint64_t query_limit;
+    uint64_t turn_most;
 };
 
 struct ds_shard {
@@ -335,9 +339,14 @@ struct ds_shard {
     uint64_t scan_work;
     _Atomic uint32_t watches; /* of the shard; watch.c */
     struct snic_link watch_later;
-    struct snic_timer turn_timer;
-    uint64_t turn_ns;
+    struct snic_timer watch_turn;
+    uint64_t turn_ns; /* the iteration that turn_bytes is of: N6; mail.c */
     uint64_t turn_bytes;
+    uint64_t turn_most; /* bytes of any iteration so far */
+    uint64_t turn_late; /* the iteration in which `later` was run last */
+    struct ds_request *later;
+    struct ds_request *later_last;
+    struct snic_timer turn_timer;
     struct snic_link watch_waits;
     struct snic_timer watch_timer;
     int watch_armed;
@@ -415,6 +424,21 @@ size_t ds_metrics(void *ctx, struct ex_metric *out);
 
 /** Pass a request to the loop of shard @p to, from that of @p from; r->arrive(r) runs there. */
 void ds_mail_send(struct ds_shard *from, struct ds_shard *to, struct ds_request *r);
+
+/* N6, all from the shard's loop. */
+
+/** So many bytes were copied in this iteration. */
+void ds_turn_spend(struct ds_shard *s, uint64_t bytes);
+/** May more be copied in it? */
+int ds_turn_room(struct ds_shard *s);
+/** r->arrive(r), now or in a later iteration, behind all others that are left for it. */
+void ds_turn_take(struct ds_shard *s, struct ds_request *r);
+/** In a later iteration, behind all others. */
+void ds_turn_later(struct ds_shard *s, struct ds_request *r);
+/** The list from @p first to @p last in a later iteration, in front of all others. */
+void ds_turn_first(struct ds_shard *s, struct ds_request *first, struct ds_request *last);
+/** The timer. */
+void ds_turn_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* ---- listen.c ---- */
 

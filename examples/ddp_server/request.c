@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define REQUEST_RETRY_NS 1000000u               /* between two tries of what found no room */
+#define REQUEST_LATE_MAX 16u                    /* then a value is made all the same */
 #define REQUEST_VALUES_MAX ((uint64_t)32 << 20) /* of all keys of a command */
 
 /* ---- Making ---- */
@@ -120,21 +121,32 @@ static void request_wait(struct ds_request *holder, struct ds_request *r)
 
 static void request_begin(struct ds_request *r);
 
-/* Run those that waited, up to one that holds the key. */
-static void request_release(struct ds_shard *s, uint64_t hash, struct ds_request *waiting)
+/* It has waited for its key: run it, or wait for the next holder. */
+static void request_resume(struct ds_request *r)
 {
-    while (waiting != NULL) {
-        struct ds_request *holder = request_holder(s, hash);
+    struct ds_request *holder = request_holder(r->shard, r->hash);
+
+    if (r->ghost)
+        ds_request_free(r);
+    else if (holder != NULL)
+        request_wait(holder, r);
+    else
+        request_begin(r); /* it may be freed */
+}
+
+/* Run those that waited, up to one that holds the key; as many as this iteration has room for. */
+static void request_release(struct ds_shard *s, struct ds_request *waiting, struct ds_request *last)
+{
+    while (waiting != NULL && ds_turn_room(s)) {
         struct ds_request *r = waiting;
 
         waiting = r->next;
-        if (r->ghost)
-            ds_request_free(r);
-        else if (holder != NULL)
-            request_wait(holder, r);
-        else
-            request_begin(r); /* it may be freed */
+        request_resume(r);
     }
+    for (struct ds_request *r = waiting; r != NULL; r = r->next)
+        r->arrive = request_resume;
+    if (waiting != NULL)
+        ds_turn_first(s, waiting, last);
 }
 
 static void request_count(const struct ds_request *r)
@@ -146,15 +158,16 @@ void ds_request_end(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
     struct ds_request *waiting = r->waiting;
-    uint64_t hash = r->hash;
+    struct ds_request *last = r->waiting_last;
 
+    ds_turn_spend(s, r->reply.size);
     if (r->holds)
         snic_link_remove(&r->link);
     r->waiting = NULL;
     snic_link_remove(&r->timed);
     if (r->ghost) {
         ds_request_free(r);
-        request_release(s, hash, waiting);
+        request_release(s, waiting, last);
         return;
     }
     request_count(r);
@@ -163,7 +176,7 @@ void ds_request_end(struct ds_request *r)
         r->answer(r);
     else
         ds_mail_send(s, r->home, r);
-    request_release(s, hash, waiting);
+    request_release(s, waiting, last);
 }
 
 static void request_fail(struct ds_request *r, int error)
@@ -201,7 +214,9 @@ void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
         struct ds_request *r = SNIC_CONTAINER(list.next, struct ds_request, retry);
 
         snic_link_remove(&r->retry);
-        if (r->ghost)
+        if (!ds_turn_room(s)) /* N6 */
+            snic_link_append(&s->retry, &r->retry);
+        else if (r->ghost)
             ds_request_end(r);
         else
             ds_request_submit(r);
@@ -279,8 +294,10 @@ void ds_request_submit(struct ds_request *r)
     int rc = snic_store_submit(s->store, &r->op);
 
     r->submitted = rc == 0;
-    if (rc == 0)
+    if (rc == 0) {
+        ds_turn_spend(s, r->op.kind == SNIC_STORE_PUT ? r->op.size : 0);
         return;
+    }
     if (rc != SNIC_EAGAIN) {
         request_fail(r, rc);
         return;
@@ -316,9 +333,15 @@ static int request_modify(void *ctx, struct snic_store_change *c)
                          .room = c->out};
     enum ds_verdict verdict;
 
+    if (r->late < REQUEST_LATE_MAX && !ds_turn_room(r->shard)) {
+        r->late++;
+        return SNIC_EAGAIN; /* N6: request_done() */
+    }
+    r->late = 0;
     r->reply.size = 0;
     r->number = 0;
     verdict = r->command->step(r, &v);
+    ds_turn_spend(r->shard, c->old_size + v.put_size);
     if (verdict == DS_DELETE)
         return SNIC_STORE_CHANGE_DELETE;
     if (verdict == DS_REPLY || request_too_long(r, v.put_size))
@@ -363,9 +386,10 @@ static void request_step(struct ds_request *r, const void *data, uint32_t size, 
     ds_request_end(r);
 }
 
-static void request_done(struct snic_store_op *op)
+/* The store has answered. */
+static void request_answered(struct ds_request *r)
 {
-    struct ds_request *r = SNIC_CONTAINER(op, struct ds_request, op);
+    struct snic_store_op *op = &r->op;
 
     if (r->native) {
         r->reply.size = 0;
@@ -377,6 +401,36 @@ static void request_done(struct snic_store_op *op)
         request_fail(r, op->result);
     else
         ds_request_end(r);
+}
+
+/* The same in a later iteration; the value is held. */
+static void request_answered_late(struct ds_request *r)
+{
+    struct snic_store *store = r->shard->store;
+    uint64_t value = r->op.value;
+
+    request_answered(r); /* it may be freed */
+    if (value != 0)
+        snic_store_drop(store, value);
+}
+
+static void request_done(struct snic_store_op *op)
+{
+    struct ds_request *r = SNIC_CONTAINER(op, struct ds_request, op);
+    struct ds_shard *s = r->shard;
+
+    if (op->result == SNIC_EAGAIN && r->late > 0) { /* request_modify() */
+        r->submitted = 0;
+        snic_link_append(&s->retry, &r->retry);
+        ds_request_retry_all(s);
+    } else if ((op->value != 0 || r->reply.size > 0) && !ds_turn_room(s)) { /* N6 */
+        if (op->value != 0)
+            snic_store_hold(s->store, op->value);
+        r->arrive = request_answered_late;
+        ds_turn_later(s, r);
+    } else {
+        request_answered(r);
+    }
 }
 
 int ds_how_plain(const struct ds_how *how)
@@ -396,6 +450,7 @@ void ds_request_show(struct ds_call *k, const struct snic_store_entry *e)
     r->argc = k->argc;
     r->now_ms = e->ttl_ns != 0 ? ds_wall_ms() : 0;
     request_show(r, e->data, e->size, e->version, e->ttl_ns);
+    ds_turn_spend(k->shard, r->reply.size);
     request_count(r);
 }
 

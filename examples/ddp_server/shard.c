@@ -216,7 +216,8 @@ void ds_shard_open(struct ds_shard *s)
     snic_link_init(&s->watch_waits);
     snic_timer_init(&s->watch_timer, ds_watch_retry);
     snic_link_init(&s->watch_later);
-    snic_timer_init(&s->turn_timer, ds_watch_turn);
+    snic_timer_init(&s->watch_turn, ds_watch_turn);
+    snic_timer_init(&s->turn_timer, ds_turn_fire);
     snic_timer_init(&s->retry_timer, ds_request_retry);
     s->drain.fn = shard_drain;
     s->random = (uint64_t)time(NULL) ^ s->index;
@@ -294,7 +295,7 @@ static void shard_drain(struct snic_loop_msg *m)
 
 void ds_shard_close(struct ds_shard *s)
 {
-    snic_loop_cancel(s->loop, &s->turn_timer);
+    snic_loop_cancel(s->loop, &s->watch_turn);
     snic_store_stop(s->store);
     snic_loop_cancel(s->loop, &s->publish);
     snic_loop_cancel(s->loop, &s->watch_timer);
@@ -304,6 +305,7 @@ void ds_shard_close(struct ds_shard *s)
     (void)snic_store_fini(s->store);
     snic_io_close(s->log);
     snic_loop_cancel(s->loop, &s->retry_timer);
+    snic_loop_cancel(s->loop, &s->turn_timer);
     if (s->secret != NULL)
         snic_ebs_openssl_close(s->secret);
     if (s->gcm != NULL)

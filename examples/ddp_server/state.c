@@ -188,6 +188,7 @@ void ds_state_publish(struct ds_shard *s)
     n->errors = s->errors + s->reply.errors;
     n->auth_failures = s->auth_failures;
     n->query_limit = s->framing.query_limit;
+    n->turn_most = s->turn_most;
     (void)pthread_mutex_unlock(&s->lock);
 }
 

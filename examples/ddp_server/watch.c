@@ -10,8 +10,7 @@
  *   W1 the store's part of a watch is the shard's; `link` and `closed` are the home's.
  *   W2 a watch ends with a cancellation from home to shard, which arrives before the carrier's last
  *      return there: that one frees it.
- *   W3 what one iteration of a shard's loop puts is bounded, for all watches; others follow in the
- *      next one.
+ *   W3 when there is no room in an iteration (N6) a carrier is filled in the next one.
  */
 #include "commands.h"
 
@@ -24,8 +23,7 @@
 #define WATCH_BYTES (64u << 10)   /* of a carrier, or more by one value */
 #define WATCH_UNSENT (256u << 10) /* that a client has not taken: nothing more is sent to it */
 #define WATCH_CLIENT_MAX 64u
-#define WATCH_SHARD_MAX 32768u      /* each change looks at all that wait */
-#define WATCH_TURN_BYTES (4u << 20) /* that one iteration of a loop puts, for all */
+#define WATCH_SHARD_MAX 32768u /* each change looks at all that wait */
 #define WATCH_RETRY_NS 10000000u
 
 struct ds_watch {
@@ -87,16 +85,12 @@ static void watch_at_home(struct ds_request *r);
 static int watch_later(struct ds_watch *w)
 {
     struct ds_shard *s = w->shard;
-    uint64_t now = snic_loop_now(s->loop);
 
-    if (s->turn_ns != now)
-        s->turn_bytes = 0;
-    s->turn_ns = now;
-    if (s->turn_bytes < WATCH_TURN_BYTES)
+    if (ds_turn_room(s))
         return 0;
     if (snic_link_alone(&w->later))
         snic_link_append(&s->watch_later, &w->later);
-    snic_loop_arm(s->loop, &s->turn_timer, now);
+    snic_loop_arm(s->loop, &s->watch_turn, snic_loop_now(s->loop));
     return 1;
 }
 
@@ -131,7 +125,7 @@ static void watch_fill(struct ds_watch *w)
         r->room = 0;
         return;
     }
-    w->shard->turn_bytes += r->size;
+    ds_turn_spend(w->shard, r->size);
     w->idle = 0;
     w->carrier.arrive = watch_at_home;
     ds_mail_send(w->shard, w->home, &w->carrier);
@@ -140,7 +134,7 @@ static void watch_fill(struct ds_watch *w)
 /* The next iteration (W3). */
 void ds_watch_turn(struct snic_timer *t, uint64_t now_ns)
 {
-    struct ds_shard *s = SNIC_CONTAINER(t, struct ds_shard, turn_timer);
+    struct ds_shard *s = SNIC_CONTAINER(t, struct ds_shard, watch_turn);
     struct snic_link *l = &s->watch_later;
 
     (void)now_ns;
@@ -210,6 +204,7 @@ static void watch_at_home(struct ds_request *r)
     struct ds_watch *w = SNIC_CONTAINER(r, struct ds_watch, carrier);
     size_t unsent = 0;
 
+    ds_turn_spend(w->home, r->reply.size);
     if (!w->closed && w->home->front != NULL)
         unsent = ex_front_push(w->home->front, w->client, r->reply.data, r->reply.size);
     if (unsent <= WATCH_UNSENT) {

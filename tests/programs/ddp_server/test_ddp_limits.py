@@ -47,6 +47,46 @@ def test_options(binary):
     assert "--cluster-key" in output("ctl", "status")
 
 
+def figure(c, name):
+    text = c.cmd("INFO", "stats").decode()
+    return int(dict(line.split(":") for line in text.split() if ":" in line)[name])
+
+
+def test_what_an_iteration_copies(binary):
+    """64 clients with 2 MiB each, at once, on keys of two shards: bounded, whatever they do."""
+    size, keys = 2 << 20, ["big:%d" % i for i in range(8)]
+    with Cluster(binary, nodes=1, shards=2, options=["--value-max", "2M", "--memory", "1G",
+                                                     "--log-size", "256M"]).found() as k:
+        c = k.conn(0)
+        for n in keys:
+            k.until(0, "SET", n, n * (size // len(n)), want=lambda r: r == "OK")
+        clients = [k.conn(0) for _ in range(64)]
+
+        def at_once(count, *command):
+            """Each client sends it, on one of so many keys; all arrive while the node stops."""
+            k.processes[0].send_signal(signal.SIGSTOP)
+            for i, d in enumerate(clients):
+                d.send(command[0], keys[i % count], *command[1:])
+            k.processes[0].send_signal(signal.SIGCONT)
+            return [d.reply() for d in clients]
+
+        for i, r in enumerate(at_once(8, "GET") + at_once(1, "GET")):
+            assert isinstance(r, Error) or r.startswith(b"big:"), i
+        for count, command in ((8, ("SETRANGE", "0", "x")), (1, ("GETSET", "v" * 5)),
+                               (8, ("GETDEL",)), (1, ("GET",))):
+            at_once(count, *command)
+        for i, d in enumerate(clients):
+            d.send("SET", keys[i % 8], "v" * size)
+        for d in clients:
+            d.reply()
+        for d in clients:
+            d.close()
+        most = 0
+        for _ in range(20):  # of both shards, published
+            most = max(most, figure(c, "loop_bytes_max"))
+        assert size < most <= 16 << 20, most
+
+
 def test_keys_and_scans(binary):
     with Cluster(binary, nodes=1, options=["--value-max", "2048"]).found() as k:
         c = k.conn(0)
