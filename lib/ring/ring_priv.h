@@ -366,13 +366,6 @@ static inline void ring_intend_clear(const struct snic_ring__geo *g, uint32_t ow
                               memory_order_release);
 }
 
-/*
- * The second half of each wake-up protocol (Dekker): one side publishes and then reads the
- * flag, the other sets the flag and then looks. Each needs its store to be visible before its
- * load, which only a full fence gives. ThreadSanitizer knows no fences; there a
- * read-modify-write of the flag takes its place, which orders both sides through the
- * modification order of the flag itself.
- */
 #if defined(SNIC_RING__FENCES) /* the explorer walks the fences in every build */
 #elif defined(__SANITIZE_THREAD__)
 #define SNIC_RING__TSAN 1
@@ -381,7 +374,32 @@ static inline void ring_intend_clear(const struct snic_ring__geo *g, uint32_t ow
 #define SNIC_RING__TSAN 1
 #endif
 #endif
+#if defined(SNIC_RING__TSAN)
+void __tsan_release(void *addr);
+#endif
 
+/*
+ * A producer is about to publish what it wrote. The next one in that place, a lap later, is ordered
+ * behind it by the consumer alone, which takes it and moves H. ThreadSanitizer does not see a
+ * consumer of another process: here what was published happens before every later load of H. What
+ * consumers read is not covered by this: that needs their own release of H.
+ */
+static inline void ring_publishes(const struct snic_ring__geo *g)
+{
+#if defined(SNIC_RING__TSAN)
+    __tsan_release(ring_at(g, SNIC_RING_OFF_HEAD));
+#else
+    (void)g;
+#endif
+}
+
+/*
+ * The second half of each wake-up protocol (Dekker): one side publishes and then reads the
+ * flag, the other sets the flag and then looks. Each needs its store to be visible before its
+ * load, which only a full fence gives. ThreadSanitizer knows no fences; there a
+ * read-modify-write of the flag takes its place, which orders both sides through the
+ * modification order of the flag itself.
+ */
 static inline uint64_t ring_load_flag(ring_word *flag)
 {
 #if defined(SNIC_RING__TSAN)

@@ -353,6 +353,7 @@ static inline void ring_publish(struct snic_ring_producer *p)
         p->total = 0;
         return;
     }
+    ring_publishes(&p->g);
     if (p->g.discipline == SNIC_RING_COMMIT || p->intent != 0)
         /* release pairs with the acquire of snic_ring_peek, or of the supervisor (I3) */
         atomic_store_explicit(ring_commit_word(&p->g, p->position),
@@ -491,6 +492,7 @@ SNIC_RING__INLINE int ring_push_shared(struct snic_ring_producer *p, uint64_t sp
             tail_word, &tail, next, memory_order_release, memory_order_relaxed)))
         return 0;
     ring_push_lay(p, tail, span, l);
+    ring_publishes(&p->g);
     /* R6, R7: release, as in ring_publish */
     if (p->g.discipline == SNIC_RING_COMMIT)
         atomic_store_explicit(ring_commit_word(&p->g, tail), tail | SNIC_RING__COMMITTED,

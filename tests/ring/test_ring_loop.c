@@ -9,10 +9,12 @@
 #include "snicstore/loop.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,10 +244,94 @@ static void test_ring_processes_both_sides_sleep_no_lost_wake_up(void **state)
     munmap(mem, WORLD_BYTES);
 }
 
+/* ---- Threads push, another process takes ---- */
+
+struct apart {
+    struct world w;
+    _Atomic uint32_t turn; /* relaxed: it orders nothing, as the other process's H alone does */
+};
+
+static void apart_turn(struct apart *a, uint32_t turn)
+{
+    while (atomic_load_explicit(&a->turn, memory_order_relaxed) < turn)
+        sched_yield();
+}
+
+static void apart_push(void *ctx, unsigned index)
+{
+    struct apart *a = ctx;
+    struct snic_ring_producer p;
+    uint64_t value = 0;
+
+    if (snic_ring_producer_attach(&p, a->w.mem, a->w.size, 0) != 0)
+        abort();
+    apart_turn(a, index);
+    while (value < (index == 0 ? 1 : a->w.records)) {
+        int r = snic_ring_push(&p, index, &value, 8);
+
+        if (r != 0 && r != SNIC_EAGAIN)
+            abort();
+        if (r == 0)
+            value++;
+        else
+            sched_yield();
+    }
+    atomic_store_explicit(&a->turn, index + 1, memory_order_relaxed);
+    apart_turn(a, 2);
+    snic_ring_producer_detach(&p);
+}
+
+static void apart_take(const struct world *w, uint64_t records)
+{
+    struct snic_ring_consumer c;
+    struct snic_ring_rec recs[16];
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* not for ever when the producers fail */
+    if (snic_ring_consumer_attach(&c, w->mem, w->size, NULL, 0) != 0)
+        _exit(1);
+    while (records > 0) {
+        int n = snic_ring_peek(&c, recs, 16);
+
+        if (n < 0 || (n > 0 && snic_ring_release(&c, recs[n - 1].next) != 0))
+            _exit(2);
+        records -= (uint64_t)n;
+        if (n == 0)
+            sched_yield();
+    }
+    _exit(0);
+}
+
+/* A thread pushes a record and then nothing more; another one uses the same space laps later. That
+ * there is an order ThreadSanitizer cannot see: the consumer that makes it is another process. */
+static void test_ring_process_takes_what_threads_push(void **state)
+{
+    void *mem = mmap(NULL, WORLD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint32_t discipline;
+
+    (void)state;
+    assert_true(mem != MAP_FAILED);
+    for (discipline = 0; discipline < 2; discipline++) {
+        struct apart a = {.turn = 0};
+        int status;
+
+        world_open(&a.w, mem, discipline, 0);
+        a.w.records = 2000;
+        pid_t child = fork();
+        if (child == 0)
+            apart_take(&a.w, 1 + a.w.records);
+        support_threads(2, apart_push, &a);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        assert_int_equal(snic_ring_check(mem, a.w.size), 0);
+    }
+    munmap(mem, WORLD_BYTES);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring_processes_both_sides_sleep_no_lost_wake_up),
+        cmocka_unit_test(test_ring_process_takes_what_threads_push),
         cmocka_unit_test(test_ring_loops_both_sides_sleep_no_lost_wake_up),
     };
 
