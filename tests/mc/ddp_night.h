@@ -76,9 +76,9 @@ NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 813967, .writes = 1, 
       REJOIN, LOCK)
 NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 0, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_renf, 2, 1, RENF,  FAST,    20000, 0, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_renf, 2, 1, RENF,  FAST,    20000, 3314365, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_event, 2, 1, EVENT, FAST,   20000, 0, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_event, 2, 1, EVENT, FAST,   20000, 1331011, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
 NIGHT(night_swap_rejoin_scope, 2, 1, SCOPE, FAST,   50000, 0, .writes = 1, .swaps = 1,
       .scopes = 1, REJOIN, LOCK)
@@ -96,9 +96,9 @@ NIGHT(night_mix_crash_event_p, 3, 1, EVENT, PAPER, 50000, 0, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_read_locks,  2, 1, STRICT, FAST,   20000, 0, .writes = 2, .reads = 1, LOCK,
       .mix = MEMORY | DURABLE, .read_mix = DURABLE)
-NIGHT(night_mix_read_locks_p, 2, 1, EVENT, PAPER,  20000, 0, .writes = 2, .reads = 1, LOCK,
+NIGHT(night_mix_read_locks_p, 2, 1, EVENT, PAPER,  20000, 7666363, .writes = 2, .reads = 1, LOCK,
       .mix = MEMORY | DURABLE, .read_mix = DURABLE)
-NIGHT(night_mix_reads,       2, 1, EVENT,  FAST,   20000, 0, .writes = 2, .reads = 2,
+NIGHT(night_mix_reads,       2, 1, EVENT,  FAST,   20000, 3145245, .writes = 2, .reads = 2,
       .mix = MEMORY, .read_mix = DURABLE)
 NIGHT(night_mix_read_crash,  3, 1, EVENT,  FAST,   20000, 1948798, .writes = 1, .reads = 1, CRASH,
       .mix = MEMORY | DURABLE, .read_mix = DURABLE)
@@ -110,13 +110,13 @@ NIGHT(night_mix_restart2,    2, 1, SYNCH,  FAST,   20000, 774245, .writes = 2, .
       .reads = 1, .mix = MEMORY | DURABLE, .read_mix = DURABLE)
 NIGHT(night_mix_rejoin,      2, 1, EVENT,  FAST,   20000, 0, .writes = 2, REJOIN, LOCK,
       .mix = MEMORY | DURABLE)
-NIGHT(night_mix_swap_crash,  2, 1, STRICT, FAST,   20000, 0, .writes = 1, .swaps = 1, CRASH,
+NIGHT(night_mix_swap_crash,  2, 1, STRICT, FAST,   20000, 867087, .writes = 1, .swaps = 1, CRASH,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_swaps,       2, 1, EVENT,  FAST,   20000, 5646173, .writes = 1, .swaps = 2,
       .mix = MEMORY | DURABLE)
-NIGHT(night_mix_purge,       2, 2, EVENT,  FAST,   20000, 0, .writes = 1, .deletes = 1,
+NIGHT(night_mix_purge,       2, 2, EVENT,  FAST,   20000, 13502717, .writes = 1, .deletes = 1,
       .resends = 1, .reads = 1, .mix = MEMORY, .read_mix = DURABLE)
-NIGHT(night_mix_scopes,      2, 1, EVENT,  FAST,   20000, 0, .writes = 2, .scopes = 1,
+NIGHT(night_mix_scopes,      2, 1, EVENT,  FAST,   20000, 241487, .writes = 2, .scopes = 1,
       .crashes = 1, .mix = SCOPED | DURABLE)
 NIGHT(night_mix_large,       3, 1, SYNCH,  FAST,   20000, 2765371, .writes = 1, .losses = 1,
       .resends = 2, .locks = 1, .mix = MEMORY | DURABLE, .node.large = 1)
@@ -137,7 +137,7 @@ NIGHT(night_hint_return,     2, 1, SYNCH,  FAST,   10000, 12342391, .writes = 2,
       .rejoins = 1, .keeps = 1, LOCK)
 NIGHT(night_hint_return3,    3, 1, SYNCH,  FAST,   10000, 1118632, .writes = 1, .evictions = 1,
       .rejoins = 1, .keeps = 1, LOCK)
-NIGHT(night_hint_donor,      3, 1, SYNCH,  FAST,   10000, 0, .writes = 1, .crashes = 2,
+NIGHT(night_hint_donor,      3, 1, SYNCH,  FAST,   10000, 3123925, .writes = 1, .crashes = 2,
       .rejoins = 1, .keeps = 1, LOCK)
 NIGHT(night_hint_loss,       2, 1, SYNCH,  FAST,   10000, 365321, .writes = 1, REJOIN, .keeps = 1,
       .losses = 1, .doubles = 1, .resends = 1)
