@@ -147,10 +147,11 @@ static const char *judge_cluster_revive(struct judge_clusters *c, uint32_t line[
         line[0] = x->first_line;
         if (i == 0 || x[-1].value != x->value)
             return "a read of a value that no client wrote before";
-        /* Written again, from a log, after the nodes went down. */
+        /* Written again, from a log, after the nodes went down; a write that was answered when they
+         * were up again may have been carried out after that. */
         const struct judge_loss *l = &c->h->losses[x->phase - 1];
         x->write_call = l->down;
-        if (x[-1].first_end != JUDGE_OPEN && l->up < x->first_end)
+        if (x[-1].first_end < l->up && l->up < x->first_end)
             x->first_end = l->up;
         if (l->down > x->last_call)
             x->last_call = l->down;

@@ -18,6 +18,9 @@ DELETED = ("a 10 20 set k1 1 ok\nc 5 5 watch k1 - ok segment=s node=1\na 30 40 d
            "a 60 70 set k1 2 ok\n{1}")
 SEEN_END = "c 71 71 see k1 - ok:2 segment=s version=9\n"
 TIMED = "a 10 20 set k 1 ok expires=110\n{0}b {1} get k - ok:{2}"
+ACROSS_LOSS = ("! 0 nodes 3\na 1 2 set k 1 ok\na 3 {0} set k 2 ok\n! 5 down 0\n! 5 down 1\n"
+               "! 5 down 2\n! 8 full 0\n! 8 full 1\nb 10 11 set k 3 ok\nb 12 13 get k - ok:3\n"
+               "b 22 23 get k - ok:2")
 RIGHT = {
     "reads follow writes": "a 1 2 set k 1 ok\nb 3 4 get k - ok:1\na 5 6 set k 2 ok\n"
                            "b 5 7 get k - ok:1\nb 8 9 get k - ok:2",
@@ -43,6 +46,7 @@ RIGHT = {
     "unknown before a loss, then done again": "! 0 nodes 3\na 1 2 set k 1 ok\n"
         "a 3 - set k 2 unknown\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\n"
         "b 10 11 get k - ok:1\nb 12 13 get k - ok:2",
+    "begun before a loss, done after it": ACROSS_LOSS.format(20),
     "a read across a loss, of what was written after it": "! 0 nodes 3\na 1 2 set k 1 ok\n"
         "! 5 down 0\n! 5 down 1\n! 5 down 2\na 6 20 set k 2 ok\nb 4 21 get k - ok:2\n"
         "! 8 full 0\n! 8 full 1",
@@ -109,6 +113,7 @@ WRONG = {
     "a TTL that was taken away ends": TIMED.format("a 30 40 expire k 1 ok\n", "125 131", "nil"),
     "expire of a key that was gone": TIMED.format("b 120 121 get k - ok:nil\n", "150 151", "nil") +
         "\na 130 140 expire k 1 ok",
+    "done before a loss, and again after another": ACROSS_LOSS.format(4),
     "here, and its log is left": LOSS_HERE.format(" log", " log", "nil"),
     "here, an exchange": LOSS_HERE.format(" log", "", "nil").replace(
         "set k 1", "cas k nil,1"),
