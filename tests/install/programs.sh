@@ -97,3 +97,10 @@ fi
 "$cmake" --install "$tmp/off" --prefix "$tmp/none" --component programs >"$tmp/out" 2>&1 ||
     { cat "$tmp/out"; exit 1; }
 [ -z "$(find "$tmp/none" ! -type d 2>/dev/null)" ] || wrong "SNIC_INSTALL_PROGRAMS=OFF installs"
+
+# Of the programs those that were built.
+"$cmake" -DSNIC_INSTALL_PROGRAMS=ON "$tmp/off" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+mkdir -p "$tmp/off/bin" && echo >"$tmp/off/bin/ddp_server"
+"$cmake" --install "$tmp/off" --prefix "$tmp/some" --component programs >"$tmp/out" 2>&1 ||
+    { cat "$tmp/out"; wrong "--component programs needs programs that were not built"; }
+[ "$(ls "$tmp/some/bin")" = ddp_server ] || wrong "installed: $(ls "$tmp/some/bin")"
