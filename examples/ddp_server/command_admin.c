@@ -48,7 +48,9 @@ static void admin_prove(struct ds_call *k)
         }
     }
     k->shard->auth_failures++;
-    ds_error(k->reply, "WRONGPASS it is not the cluster's key, or the challenge was another");
+    ds_error(
+        k->reply,
+        "WRONGPASS it is not the cluster's key that this node has, or the challenge was another");
 }
 
 void ds_cmd_admin(struct ds_call *k)

@@ -320,10 +320,10 @@ static void info_cluster(struct ds_call *k)
         ds_format(k->reply,
                   "shard%u:state=%s,epoch=%u,full=0x%x,learners=0x%x,min_full=%u,writable=%u,"
                   "log_segments=%u,log_free=%u,keys=%u\r\n",
-                  i, ds_state_name(&s.replica, n->config->node), s.replica.member.view.epoch,
-                  s.replica.member.view.full, s.replica.member.view.learners, s.replica.min_full,
-                  s.replica.writable, s.replica.wal.segments, s.replica.wal.segments_free,
-                  s.store.keys);
+                  i, ds_state_name(&s.replica, s.peers, n->config->node),
+                  s.replica.member.view.epoch, s.replica.member.view.full,
+                  s.replica.member.view.learners, s.replica.min_full, s.replica.writable,
+                  s.replica.wal.segments, s.replica.wal.segments_free, s.store.keys);
     }
 }
 
@@ -452,10 +452,10 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
         ds_state_publish(k->shard);
     ds_state_get(&k->shard->node->shards[i], &s);
     configured = s.replica.member.view.configured;
-    resp_put_map(r, 21);
+    resp_put_map(r, 22);
     cluster_pair(r, "shard", i);
     ds_put_text(r, "state");
-    ds_put_text(r, ds_state_name(&s.replica, c->node));
+    ds_put_text(r, ds_state_name(&s.replica, s.peers, c->node));
     cluster_pair(r, "serves", s.replica.serves);
     cluster_pair(r, "writable", s.replica.writable);
     cluster_pair(r, "epoch", s.replica.member.view.epoch);
@@ -464,6 +464,7 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
     cluster_set(r, "hears", s.replica.member.hears);
     cluster_pair(r, "vote", s.replica.member.vote);
     cluster_pair(r, "min_full", s.replica.min_full);
+    cluster_pair(r, "min_full_option", c->min_full);
     cluster_pair(r, "keys", s.store.keys);
     cluster_pair(r, "values_bytes", s.replica.values_bytes);
     cluster_pair(r, "log_segments", s.replica.wal.segments);

@@ -230,6 +230,29 @@ static void ctl_drain(struct ctl_link *l, const struct ctl *c)
     printf("%s drains and ends\n", l->address);
 }
 
+/* Without --min-full it is a majority of those that hold data: a change of theirs is a change of
+ * what writes need. */
+static void members_floor(struct ctl_link *l, const struct ctl *c, int add)
+{
+    const char *words[] = {"CLUSTER", "STATE"};
+    const struct ctl_reply *shards;
+    const struct ctl_reply *s;
+    struct ctl_reply r;
+    size_t data = 0;
+
+    ctl_link_command(l, &r, words, 2);
+    shards = ctl_reply_find(&r, "shards");
+    s = shards != NULL && shards->count > 0 ? &shards->items[0] : NULL;
+    for (int64_t n = 0; s != NULL && n < DS_NODES_MAX; n++)
+        data += ctl_has(s, "configured", n) && !ctl_has(s, "witness", n) && n != (int64_t)c->node;
+    if (s != NULL && ctl_number(s, "min_full_option") == 0 && data / 2 != (data + 1) / 2)
+        printf("writes will need %zu nodes with all keys instead of %zu%s: start all nodes with "
+               "--min-full for another number\n",
+               (data + (size_t)add) / 2 + 1, (data + (size_t)!add) / 2 + 1,
+               add ? ", from when the node has its vote on" : "");
+    ctl_reply_free(&r);
+}
+
 /* add, remove, replace: at a node that is not the one that changes. */
 static void ctl_members(struct ctl_link *l, const struct ctl *c)
 {
@@ -259,6 +282,8 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
     printf("%s of node %s is under way: `ddp_server ctl status` shows when no shard has a vacant "
            "node\n",
            c->verb, node);
+    if (!c->witness && strcmp(c->verb, "replace") != 0)
+        members_floor(l, c, add);
     if (c->client == NULL && !c->witness && (add || c->address != NULL))
         printf("clients, and `ctl` itself, do not find the node by STORE NODES: --client was not "
                "given\n");

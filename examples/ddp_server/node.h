@@ -351,11 +351,12 @@ struct ds_shard {
     struct snic_timer watch_timer;
     int watch_armed;
     struct snic_timer publish;
-    uint64_t bytes; /* of the commands of all clients that are under way */
-    int served;     /* as the log has it */
-    int replaced;   /* likewise */
-    uint32_t epoch; /* likewise */
-    uint32_t phase; /* DS_PHASE_* as the log has it */
+    uint64_t bytes;                     /* of the commands of all clients that are under way */
+    int served;                         /* as the log has it */
+    int replaced;                       /* likewise */
+    uint32_t epoch;                     /* likewise */
+    uint32_t phase;                     /* DS_PHASE_* as the log has it */
+    const char *refusals[DS_NODES_MAX]; /* of peers, likewise */
     uint64_t reported_ns;
     uint64_t learned; /* keys, likewise */
     int stopped;
@@ -396,8 +397,11 @@ void ds_shard_close(struct ds_shard *s);
 
 /* ---- state.c ---- */
 
-/** What @p node, whose figures these are, is doing: "serves". */
-const char *ds_state_name(const struct snic_replica_stats *i, uint64_t node);
+/** What @p node, whose figures these and of whose peers those are, is doing: "serves". */
+const char *ds_state_name(const struct snic_replica_stats *i,
+                          const struct snic_replica_peer_stats *peers, uint64_t node);
+/** Log what is refused between the node and others, once for each change; of the snapshot. */
+void ds_state_refusals(struct ds_shard *s);
 /** How much a learner has compared; 0 before the log is open, 100 for others. */
 uint32_t ds_learned_percent(const struct snic_replica_stats *i);
 /** Log progress of the last snapshot; from the shard's loop. */

@@ -261,6 +261,8 @@ static void request_expire(struct ds_request *r)
     if (writes)
         ds_error(&c->reply, "UNKNOWN outcome unknown: the write was not acknowledged in time "
                             "(--request-timeout); it may take effect, now or later, or not");
+    else if (r->submitted && snic_replica_serves(snic_store_replica(s->store)))
+        ds_error(&c->reply, "TRYAGAIN the read was not answered in time (--request-timeout)");
     else
         ds_put_failure(c, r->submitted ? SNIC_ESTALE : SNIC_EAGAIN);
     r->ghost = 1;

@@ -182,7 +182,7 @@ static void shard_log_state(struct ds_shard *s, const struct snic_replica_stats 
         s->served = (int)i->serves;
         ex_log(EX_INFO, "shard %u: epoch %u, full 0x%x, learners 0x%x, this node %s", s->index,
                i->member.view.epoch, i->member.view.full, i->member.view.learners,
-               ds_state_name(i, s->node->config->node));
+               ds_state_name(i, s->snapshot.peers, s->node->config->node));
         if (i->serves && !i->member.vote)
             ex_log(EX_WARNING,
                    "shard %u: this node has no vote, since its directory was lost: `ddp_server ctl "
@@ -200,6 +200,7 @@ static void shard_publish(struct snic_timer *t, uint64_t now_ns)
     ds_state_publish(s);
     snic_replica_get_stats(snic_store_replica(s->store), &i);
     shard_log_state(s, &i);
+    ds_state_refusals(s);
     ds_state_progress(s, now_ns);
     snic_loop_arm(s->loop, t, now_ns + SHARD_PUBLISH_NS);
 }

@@ -4,10 +4,35 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #define STATE_REPORT_NS 2000000000u /* between two lines of progress */
 
-const char *ds_state_name(const struct snic_replica_stats *i, uint64_t node)
+/* Is what a peer refuses, or of a peer is refused, for the cluster's key? */
+static int state_key(const struct snic_replica_peer_stats *p)
+{
+    return p->state != SNIC_REPLICA_PEER_UP && p->refusal != NULL &&
+           strncmp(p->refusal, "key:", 4) == 0;
+}
+
+/* No other node that there is accepts this node's key, nor it theirs: its own is the wrong one. */
+static int state_wrong_key(const struct snic_replica_stats *i,
+                           const struct snic_replica_peer_stats *peers, uint64_t node)
+{
+    uint32_t wrong = 0;
+
+    for (uint32_t n = 0; n < DS_NODES_MAX; n++) {
+        int other = n != node && (i->member.view.configured >> n & 1) != 0;
+
+        if (peers[n].state == SNIC_REPLICA_PEER_UP || (other && !state_key(&peers[n])))
+            return 0;
+        wrong += (uint32_t)state_key(&peers[n]);
+    }
+    return wrong > 0;
+}
+
+const char *ds_state_name(const struct snic_replica_stats *i,
+                          const struct snic_replica_peer_stats *peers, uint64_t node)
 {
     static const char *const states[] = {
         [SNIC_MEMBER_BOOTING] = "is booting",
@@ -24,6 +49,10 @@ const char *ds_state_name(const struct snic_replica_stats *i, uint64_t node)
         return "is reading its log";
     if (i->state == SNIC_REPLICA_STOPPED)
         return "has stopped";
+    if (i->member.state == SNIC_MEMBER_SERVING && !i->serves)
+        return states[SNIC_MEMBER_NO_LEASE]; /* it has just ended */
+    if (i->member.state < SNIC_MEMBER_NO_LEASE && state_wrong_key(i, peers, node))
+        return "has another cluster key than the other nodes (--cluster-key)";
     if (i->member.state == SNIC_MEMBER_OUTSIDE && (i->member.view.witness >> node & 1) != 0)
         return "is a witness: it votes and has no data";
     return i->member.state < SNIC_COUNTOF(states) && states[i->member.state] != NULL
@@ -39,9 +68,15 @@ void ds_state_put(struct ds_shard *s, struct resp_reply *reply)
     snic_replica_get_stats(snic_store_replica(s->store), &i);
     loading = i.state == SNIC_REPLICA_READING ||
               (i.state == SNIC_REPLICA_RUNNING && i.member.state == SNIC_MEMBER_LEARNING);
-    ds_error(reply, "%s the node does not serve: shard %u %s (epoch %u): use another node",
-             loading ? "LOADING" : "CLUSTERDOWN", s->index,
-             ds_state_name(&i, s->node->config->node), i.member.view.epoch);
+    if (i.serves)
+        ds_error(reply,
+                 "CLUSTERDOWN the node did not serve: shard %u had no lease when the command "
+                 "came (epoch %u): repeat it, or use another node",
+                 s->index, i.member.view.epoch);
+    else
+        ds_error(reply, "%s the node does not serve: shard %u %s (epoch %u): use another node",
+                 loading ? "LOADING" : "CLUSTERDOWN", s->index,
+                 ds_state_name(&i, s->snapshot.peers, s->node->config->node), i.member.view.epoch);
 }
 
 static void state_put_no_quorum(struct ds_shard *s, struct resp_reply *reply, uint32_t copies)
@@ -95,6 +130,30 @@ void ds_put_failure(struct ds_request *r, int error)
     default:
         ds_error(out, "ERR %s", snic_strerror(error));
         break;
+    }
+}
+
+/* ---- Refusals ---- */
+
+void ds_state_refusals(struct ds_shard *s)
+{
+    const struct ds_snapshot *n = &s->snapshot;
+
+    for (uint32_t i = 0; i < DS_NODES_MAX; i++) {
+        const char *refusal = n->peers[i].refusal;
+
+        if (refusal == s->refusals[i])
+            continue;
+        s->refusals[i] = refusal;
+        if (refusal == NULL)
+            continue;
+        ex_log(EX_WARNING, "shard %u: no connection with node %u: %s", s->index, i, refusal);
+        if (state_wrong_key(&n->replica, n->peers, s->node->config->node))
+            ex_log(EX_ERROR,
+                   "shard %u: no other node has this node's cluster key: what they send cannot be "
+                   "opened, and they refuse this node: check its --cluster-key, or FILE.key beside "
+                   "--config",
+                   s->index);
     }
 }
 

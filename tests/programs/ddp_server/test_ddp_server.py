@@ -340,6 +340,22 @@ def test_two_nodes(binary):
         refused(k.conn(2).cmd("GET", "a"), "CLUSTERDOWN")
 
 
+def test_a_lease_that_has_just_ended(binary):
+    """The error does not contradict itself: the node is stopped for longer than its lease."""
+    with Cluster(binary, nodes=1).found() as k:
+        c, errors = k.conn(0), []
+        while len(errors) < 3:
+            k.processes[0].send_signal(signal.SIGSTOP)
+            for i in range(20):
+                c.send("GET", "k%d" % i)
+                c.send("SET", "k%d" % i, "v")
+            time.sleep(0.6)
+            k.processes[0].send_signal(signal.SIGCONT)
+            errors += [r for r in (c.reply() for _ in range(40)) if isinstance(r, Error)]
+        for e in errors:
+            assert "lease" in str(e), e
+
+
 def test_orderly_end(binary):
     with Cluster(binary).found() as k:
         c = k.conn(2)
@@ -431,8 +447,19 @@ def test_founding_ctl_and_backup(binary):
         # a node with another key is no node of this cluster
         k.start(1, options=["--cluster-key", other])
         k.until(0, "CLUSTER", "STATE", want=lambda r: b"down" in str(r).encode())
-        with k.conn(1) as d:
-            refused(d.cmd("GET", "k1"), "")
+        refused(k.until(1, "GET", "k1", want=lambda r: "cluster key" in str(r)), "CLUSTERDOWN")
+        text = run(binary, "ctl", "status", "--config", k.config, "--cluster-key", other, code=1)
+        assert "has another cluster key than the other nodes (--cluster-key)" in text, text
+        text = run(binary, "ctl", "status", "--config", k.config, code=1)
+        assert "not the cluster's key that this node has" in text, text
+        for i, words in ((1, ("no connection with node 0: key:", "node 2: key:",
+                              "no other node has this node's cluster key")),
+                         (0, ("no connection with node 1: key:",))):
+            for _ in range(600):
+                if all(w in k.log(i) for w in words):
+                    break
+                time.sleep(0.05)
+            assert all(w in k.log(i) for w in words), k.log(i)
 
 
 def test_a_lost_disk_has_no_vote(binary):
@@ -595,7 +622,10 @@ def test_add_and_remove(binary):
         c = k.conn(0)
         for i in range(500):
             assert c.cmd("SET", "k%d" % i, str(i)) == "OK"
-        run(binary, "ctl", "add", *at, "--node", "3", "--address", "127.0.0.1:%d" % k.peers[3])
+        text = run(binary, "ctl", "add", *at, "--node", "3", "--address",
+                   "127.0.0.1:%d" % k.peers[3])
+        assert "writes will need 3 nodes with all keys instead of 2" in text, text
+        assert "--client was not given" in text, text
         assert "configured already" in run(binary, "ctl", "add", *at, "--node", "1", "--address",
                                            "127.0.0.1:1", code=1)
         k.start(3, options=["--peers", ",".join("127.0.0.1:%d" % p for p in k.peers)])
@@ -603,7 +633,8 @@ def test_add_and_remove(binary):
         k.wait(3)
         assert k.conn(3).cmd("DBSIZE") == 500
         assert c.cmd("CLUSTER", "STATE")[:4] == [b"node", 0, b"nodes", 4]
-        run(binary, "ctl", "remove", *at, "--node", "1")
+        text = run(binary, "ctl", "remove", *at, "--node", "1")
+        assert "writes will need 2 nodes with all keys instead of 3" in text, text
         settled(k, 0, full=[0, 2, 3], configured=[0, 2, 3])
         refused(k.conn(1).cmd("GET", "k1"), "CLUSTERDOWN")
         k.until(1, "GET", "k1", want=lambda r: "was removed" in str(r))
