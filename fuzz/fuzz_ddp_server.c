@@ -51,7 +51,7 @@ static void tick(struct snic_timer *t, uint64_t now_ns)
     (void)now_ns;
 }
 
-/* Only as much of ds_shard_open() as commands need. */
+/* As ds_shard_open(), with simulated doors. */
 static void shard_open(struct setup *u, uint32_t i)
 {
     struct ds_shard *s = &u->shards[i];
@@ -64,18 +64,8 @@ static void shard_open(struct setup *u, uint32_t i)
 
     s->node = &u->node;
     s->index = i;
-    for (uint32_t l = 0; l < DS_HELD_LISTS; l++)
-        snic_link_init(&s->held[l]);
-    snic_link_init(&s->retry);
-    snic_link_init(&s->timed);
-    snic_link_init(&s->watch_waits);
-    snic_link_init(&s->watch_later);
-    snic_timer_init(&s->watch_timer, ds_watch_retry);
-    snic_timer_init(&s->turn_timer, ds_watch_turn);
-    snic_timer_init(&s->retry_timer, ds_request_retry);
+    ds_shard_prepare(s);
     s->drain.fn = nothing;
-    s->random = i;
-    (void)pthread_mutex_init(&s->lock, NULL);
     need(snic_world_loop(u->world, i, &s->loop) == 0 && snic_disk_open(&u->disks[i], &disk) == 0 &&
          snic_net_sim_open(&s->net, u->fabric, s->loop, &net) == 0 &&
          snic_io_mem_open(&s->log, s->loop, u->disks[i]) == 0);
@@ -172,27 +162,8 @@ static void node_close(struct setup *u)
         for (uint32_t l = 0; l < DS_HELD_LISTS; l++)
             need(snic_link_alone(&s->held[l]));
     }
-    for (uint32_t i = 0; i < u->node.count; i++) {
-        struct ds_shard *s = &u->shards[i];
-
-        snic_loop_cancel(s->loop, &s->turn_timer);
-        snic_loop_cancel(s->loop, &s->watch_timer);
-        snic_loop_cancel(s->loop, &s->retry_timer);
-        snic_store_stop(s->store);
-        ex_front_close(s->front);
-        s->front = NULL;
-        snic_net_shut(s->net);
-        (void)snic_store_fini(s->store);
-        snic_io_close(s->log);
-        free(s->memory);
-        free(s->clients);
-        free(s->args);
-        free(s->scratch);
-        free(s->scopes);
-        free(s->cursors);
-        resp_reply_free(&s->reply);
-        (void)pthread_mutex_destroy(&s->lock);
-    }
+    for (uint32_t i = 0; i < u->node.count; i++)
+        ds_shard_close(&u->shards[i]);
     snic_loop_cancel(u->loop, &u->until);
     snic_net_shut(u->net);
     for (uint32_t i = 0; i < u->node.count; i++) {

@@ -393,6 +393,8 @@ void ds_identity_check(const struct ds_config *c);
 /* ---- shard.c ---- */
 
 void ds_shard_open(struct ds_shard *s);
+/** Its part without doors and store: for tests that open these themselves. */
+void ds_shard_prepare(struct ds_shard *s);
 void ds_shard_close(struct ds_shard *s);
 
 /* ---- state.c ---- */

@@ -208,7 +208,7 @@ static void shard_publish(struct snic_timer *t, uint64_t now_ns)
 static void shard_drain(struct snic_loop_msg *m);
 static void shard_stop(struct snic_loop_msg *m);
 
-void ds_shard_open(struct ds_shard *s)
+void ds_shard_prepare(struct ds_shard *s)
 {
     for (uint32_t i = 0; i < DS_HELD_LISTS; i++)
         snic_link_init(&s->held[i]);
@@ -224,11 +224,16 @@ void ds_shard_open(struct ds_shard *s)
     s->random = (uint64_t)time(NULL) ^ s->index;
     (void)pthread_mutex_init(&s->lock, NULL);
     s->stop.fn = shard_stop;
+    snic_timer_init(&s->publish, shard_publish);
+}
+
+void ds_shard_open(struct ds_shard *s)
+{
+    ds_shard_prepare(s);
     s->loop = ex_loop_open((uint32_t)s->node->config->server.spin_us);
     shard_open_net(s);
     shard_open_log(s);
     shard_open_store(s);
-    snic_timer_init(&s->publish, shard_publish);
     shard_publish(&s->publish, snic_loop_now(s->loop));
 }
 

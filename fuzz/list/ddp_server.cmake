@@ -3,7 +3,7 @@
 if(TARGET ddp_server)
   get_target_property(_ds ddp_server SOURCES)
   list(FILTER _ds EXCLUDE REGEX
-    "ddp_server/(main|shard|identity|ctl|ctl_link|ctl_backup|listen|metrics)\\.c$")
+    "ddp_server/(main|identity|ctl|ctl_link|ctl_backup|listen|metrics)\\.c$")
   list(FILTER _ds INCLUDE REGEX "^(ddp_server|resp|server)/")
   list(TRANSFORM _ds PREPEND ${PROJECT_SOURCE_DIR}/examples/)
   snic_fuzz(ddp_server store SOURCES ${_ds} $<TARGET_OBJECTS:example_common>
