@@ -23,8 +23,9 @@
  * One iteration: reap all completions and deliver their `done`s; run deferred
  * and posted messages; then fire due timers (after the reaping, so that a
  * stalled process sees the answer before the time-out); run ready tasks in
- * deficit turns; run pollers; submit everything queued in one system call;
- * sleep until the next deadline or completion if nothing is left to do.
+ * deficit turns; run what these have deferred, and what that has; run pollers;
+ * submit everything queued in one system call; sleep until the next deadline or
+ * completion if nothing is left to do.
  */
 #ifndef SNIC_LOOP_H
 #define SNIC_LOOP_H

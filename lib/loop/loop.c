@@ -17,6 +17,8 @@
  */
 #include "loop/loop_priv.h"
 
+#define LOOP_ROUNDS 2 /* more of messages, at the end of an iteration (I3) */
+
 /* ---- Messages ---- */
 
 void snic_loop_post(struct snic_loop *l, struct snic_loop_msg *msg)
@@ -66,15 +68,20 @@ void loop_collect(struct snic_loop *l)
     }
 }
 
-int loop_run_message(struct snic_loop *l)
+static int loop_run_first(struct snic_loop *l, struct snic_queue *q)
 {
-    struct snic_node *n = snic_queue_pop(&l->deferred);
+    struct snic_node *n = snic_queue_pop(q);
     if (n == NULL)
         return 0;
     struct snic_loop_msg *msg = SNIC_CONTAINER(n, struct snic_loop_msg, node);
     l->stats.messages++;
     msg->fn(msg);
     return 1;
+}
+
+int loop_run_message(struct snic_loop *l)
+{
+    return loop_run_first(l, &l->deferred);
 }
 
 /* ---- Time ---- */
@@ -212,8 +219,20 @@ static void loop_tick(struct snic_loop *l)
 static int loop_has_work(const struct snic_loop *l)
 {
     const struct snic_node *posted = atomic_load_explicit(&l->posted, memory_order_relaxed);
-    return !snic_queue_empty(&l->deferred) || !snic_link_alone(&l->ready) ||
-           (posted != NULL && posted != &l->asleep);
+    return !snic_queue_empty(&l->deferred) || !snic_queue_empty(&l->leaving) ||
+           !snic_link_alone(&l->ready) || (posted != NULL && posted != &l->asleep);
+}
+
+/** Those that are there now (I3). */
+static uint64_t loop_run_messages(struct snic_loop *l, struct snic_queue *q)
+{
+    struct snic_node *last = q->last;
+    uint64_t done = 0;
+    for (int more = last != NULL; more; done++) {
+        more = q->first != last;
+        (void)loop_run_first(l, q);
+    }
+    return done;
 }
 
 /** All phases but the sleep; the number of things done. */
@@ -224,12 +243,7 @@ static uint64_t loop_dispatch(struct snic_loop *l)
     l->stats.completions += done;
 
     loop_collect(l);
-    struct snic_node *last = l->deferred.last; /* I3 */
-    for (int more = last != NULL; more; done++) {
-        more = l->deferred.first != last;
-        (void)loop_run_message(l);
-    }
-
+    done += loop_run_messages(l, &l->deferred);
     for (uint64_t most = l->wheel.armed; most > 0 && loop_run_timer(l); most--) /* I3 */
         done++;
 
@@ -241,6 +255,10 @@ static uint64_t loop_dispatch(struct snic_loop *l)
     while (loop_run_task(l, &l->turn))
         done++;
 
+    /* What all this has deferred, and what that defers, leaves with the same system call. */
+    for (int i = 0; i < LOOP_ROUNDS; i++)
+        done += loop_run_messages(l, &l->deferred);
+    done += loop_run_messages(l, &l->leaving);
     return done + loop_run_pollers(l, 0);
 }
 
@@ -432,3 +450,5 @@ void snic_loop_close(struct snic_loop *l)
     SNIC_ASSERT(!l->inside);
     l->ops->close(l);
 }
+
+#undef LOOP_ROUNDS

@@ -57,6 +57,7 @@ struct snic_loop {
     void (*on_stall)(void *ctx, uint64_t gap_ns);
     void *ctx;
     struct snic_queue deferred;
+    struct snic_queue leaving;      /* messages for the end of an iteration */
     struct snic_link ready;         /* tasks for the next round of turns          */
     struct snic_link turn;          /* tasks of this round                        */
     struct snic_loop_task *running; /* NULL once it was taken off inside its fn   */

@@ -160,6 +160,11 @@ struct io_uring_sqe *loop_uring_sqe(struct snic_loop *l, struct snic_uring_op *o
     return sqe;
 }
 
+void loop_uring_leave(struct snic_loop *l, struct snic_loop_msg *msg)
+{
+    snic_queue_push(&l->leaving, &msg->node);
+}
+
 uint32_t loop_uring_sq_space(const struct snic_loop *l)
 {
     return io_uring_sq_space_left(&loop_uring_self(l)->ring);

@@ -50,6 +50,11 @@ static inline void loop_uring_sqe_op(struct io_uring_sqe *sqe, struct snic_uring
 }
 /** Entries free before the queue must be flushed: for links, which must not be split. */
 uint32_t loop_uring_sq_space(const struct snic_loop *l);
+/**
+ * Run @p msg at the end of the iteration, before what is queued is submitted: by then all that
+ * happened has led to what it leads to. As snic_loop_defer() otherwise.
+ */
+void loop_uring_leave(struct snic_loop *l, struct snic_loop_msg *msg);
 /** Push what is queued to the kernel now; for links and for close. 0 or SNIC_EIO. */
 int loop_uring_flush(struct snic_loop *l);
 /**

@@ -40,8 +40,10 @@ static void net_uring_work_run(struct snic_loop_msg *msg)
     struct snic_link todo; /* what is added meanwhile is for the next round */
     n->work_queued = 0;
     snic_link_init(&todo);
+    /* The last first: a reply to a client comes after messages to other nodes, and is waited for.
+     */
     while (!snic_link_alone(&n->work)) {
-        struct snic_link *i = n->work.next;
+        struct snic_link *i = n->work.prev;
         snic_link_remove(i);
         snic_link_append(&todo, i);
     }

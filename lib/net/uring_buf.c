@@ -14,7 +14,7 @@ static void net_uring_work_start(struct net_uring *n)
 {
     if (!n->work_queued) {
         n->work_queued = 1;
-        snic_loop_defer(n->n.loop, &n->work_msg);
+        loop_uring_leave(n->n.loop, &n->work_msg);
     }
 }
 

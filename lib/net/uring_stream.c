@@ -20,6 +20,8 @@
 #define IORING_NOTIF_USAGE_ZC_COPIED (1U << 31)
 #endif
 
+static void net_uring_pump_received(struct net_uring_conn *c);
+
 static struct net_uring *net_uring_of(const struct net_uring_conn *c)
 {
     return (struct net_uring *)c->c.net;
@@ -258,7 +260,7 @@ static void net_uring_recv_done(struct snic_uring_op *op, int32_t res, uint32_t 
             net_uring_buf_back(b);
         net_uring_recv_ended(c, res);
     }
-    net_uring_pump(c);
+    net_uring_pump_received(c);
 }
 
 /* Without buffer ring: the socket is readable, so a buffer is taken now and not earlier. */
@@ -639,12 +641,11 @@ void net_uring_abort(struct snic_net_conn *base)
     net_uring_finish((struct net_uring_conn *)base, SNIC_ECONNABORTED);
 }
 
-/* Do whatever can be done; what is dying has its turn on the work list. From the loop only (I1). */
-void net_uring_pump(struct net_uring_conn *c)
+static void net_uring_pump_some(struct net_uring_conn *c, int sends)
 {
     if (c->state == NET_URING_OPEN) {
         net_uring_recv_held(c);
-        if (c->state == NET_URING_OPEN)
+        if (c->state == NET_URING_OPEN && sends)
             net_uring_send_adjust(c);
         if (c->state == NET_URING_OPEN)
             net_uring_recv_adjust(c);
@@ -652,6 +653,18 @@ void net_uring_pump(struct net_uring_conn *c)
     }
     if (c->state == NET_URING_DYING)
         net_uring_work(c);
+}
+
+/* Do whatever can be done; what is dying has its turn on the work list. From the loop only (I1). */
+void net_uring_pump(struct net_uring_conn *c)
+{
+    net_uring_pump_some(c, 1);
+}
+
+/* The same but for sending: what the bytes led to is on the work list, with that of others. */
+static void net_uring_pump_received(struct net_uring_conn *c)
+{
+    net_uring_pump_some(c, 0);
 }
 
 void net_uring_conn_init(struct net_uring_conn *c)

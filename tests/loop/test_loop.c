@@ -62,6 +62,42 @@ static void test_loop_message_defers_itself_next_phase_not_starved(void **state)
     }
 }
 
+/* What a timer defers, and what that defers, runs in the same iteration: one system call takes all
+ * of it to the kernel. What defers itself for ever ends the iteration all the same. */
+static struct letter *timer_defers;
+
+static void timer_t_defers(struct snic_timer *t, uint64_t now_ns)
+{
+    timer_t_fires(t, now_ns);
+    snic_loop_defer(timer_defers->loop, &timer_defers->msg);
+}
+
+static void test_loop_timer_defers_same_iteration_runs_it(void **state)
+{
+    struct snic_loop *l;
+    (void)state;
+    FOR_EACH_MASK(l)
+    {
+        struct letter a = letter(l, 'a', 1);
+        struct letter forever = letter(l, 'f', 20);
+        struct snic_timer t;
+        snic_timer_init(&t, timer_t_defers);
+        timer_defers = &a;
+        snic_loop_arm(l, &t, 0);
+        trace_reset();
+        assert_true(snic_loop_once(l, 0) > 0);
+        assert_string_equal(trace, "taa");
+        assert_int_equal(snic_loop_once(l, 0), 0);
+        timer_defers = &forever;
+        snic_loop_arm(l, &t, 0);
+        trace_reset();
+        assert_true(snic_loop_once(l, 0) > 0);
+        assert_true(trace_size < 10);
+        while (snic_loop_once(l, 0) > 0)
+            ;
+    }
+}
+
 /* ---- Time ---- */
 
 struct alarm_clock {
@@ -555,6 +591,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop_idle_messages_run_later_in_order),
         cmocka_unit_test(test_loop_message_defers_itself_next_phase_not_starved),
+        cmocka_unit_test(test_loop_timer_defers_same_iteration_runs_it),
         cmocka_unit_test(test_loop_timers_fire_in_order_never_early),
         cmocka_unit_test(test_loop_timer_rearmed_in_the_past_fires_once_per_iteration),
         cmocka_unit_test(test_loop_idle_once_waits_as_requested),
