@@ -7,8 +7,8 @@
  *
  * Depends on  snicstore/base.h, loop.h, replica.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The memory has the
- *             replica's, one buffer for the largest value, about 90 bytes for each record and 400
- *             KiB, mostly histograms.
+ *             replica's, one buffer for the largest value, about 90 bytes for each record, 400 KiB,
+ *             mostly histograms, and 1.6 KiB for each deletion of expired values at a time.
  *             Operations and watches are the caller's, borrowed as described there.
  * Threads     [owner] the thread of the loop.
  * Progress    No call blocks. Unless documented otherwise a call is O(1) or O(log keys), beside
@@ -56,9 +56,11 @@
  * some seconds, the lowest FULL node does, by its clock, from the time at which it stored the
  * value. The deletion is a compare-and-swap on the write's timestamp: a newer write is never
  * deleted. No node hides a value by its own clock. So a key exists for at least its TTL and
- * disappears everywhere at once. The TTL of a value that a node loads from its log, or learns,
- * begins anew there: after a restart of all nodes every key exists for its whole TTL again. A write
- * with SNIC_STORE_KEEP_TTL keeps the expiry time that the key has.
+ * disappears everywhere at once. When many end together they are deleted a bounded number at a
+ * time: up to half of writes_max of the replica, less while there is no room. The TTL of a value
+ * that a node loads from its log, or learns, begins anew there: after a restart of all nodes every
+ * key exists for its whole TTL again. A write with SNIC_STORE_KEEP_TTL keeps the expiry time that
+ * the key has.
  *
  * ---- Sessions: an operation executes once ----
  *

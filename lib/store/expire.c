@@ -10,12 +10,19 @@
  * right at any node whose clock has seen the whole TTL, and at most one is executed.
  *
  * X1  A record is in the heap if it is in the index and its newest value has a TTL.
+ * X2  Deletions under way are bounded: by half of the writes that the node takes, so that clients
+ *     have the other half, and by less where there was no room for them. While more are due, each
+ *     one that is executed permits one more. What is due waits until one has ended.
  */
 #include "store_priv.h"
 
 #define SNIC_STORE__LOOK_NS UINT64_C(1000000000) /* until the next look */
 #define SNIC_STORE__LATE_NS UINT64_C(5000000000) /* after which the lowest node deletes */
 #define SNIC_STORE__DUE 64                       /* records looked at by one call of the timer */
+#define SNIC_STORE__EXPIRIES 256u                /* deletions at a time, at most */
+#define SNIC_STORE__EXPIRIES_FIRST 32u           /* to begin with */
+#define SNIC_STORE__EXPIRIES_LEAST 4u            /* when there was no room */
+#define SNIC_STORE__WRITES 256u                  /* default of the replica's writes_max */
 
 static uint64_t expire_due(const struct snic_store *s, uint32_t at)
 {
@@ -55,7 +62,7 @@ static void expire_down(struct snic_store *s, uint32_t at, uint32_t n)
 
 static void expire_arm(struct snic_store *s)
 {
-    if (s->heap_count == 0) {
+    if (s->heap_count == 0 || s->expiries_full) {
         snic_loop_cancel(s->loop, &s->expiry);
         return;
     }
@@ -113,14 +120,53 @@ void store_expire_value(struct snic_store *s, uint32_t n, uint64_t ts,
 
 /* ---- Deletions ---- */
 
+/* How many slots: of half of the writes and of half of the changes. */
+uint32_t store_expiries(const struct snic_store_opts *o, const struct snic_replica_opts *r)
+{
+    uint32_t writes = r->writes_max != 0 ? r->writes_max : SNIC_STORE__WRITES;
+    uint64_t most = snic_min_u64(snic_min_u64(writes, o->ops_max) / 2, SNIC_STORE__EXPIRIES);
+    return (uint32_t)snic_max_u64(most, 1);
+}
+
+void store_expire_init(struct snic_store *s)
+{
+    for (uint32_t i = 0; i < s->p.expiries_max; i++) {
+        s->p.expiries[i].next = s->expiry_free;
+        s->expiry_free = &s->p.expiries[i];
+    }
+    s->expiries_now = (uint32_t)snic_min_u64(SNIC_STORE__EXPIRIES_FIRST, s->p.expiries_max);
+}
+
+static void expire_free(struct store_expiry *x, struct snic_store *s)
+{
+    x->next = s->expiry_free;
+    s->expiry_free = x;
+    s->expiries--;
+}
+
+/* X2 */
+static void expire_adapt(struct snic_store *s, int result)
+{
+    uint32_t now = s->expiries_now;
+    if (result == SNIC_EAGAIN)
+        now = (uint32_t)snic_max_u64(now / 2, SNIC_STORE__EXPIRIES_LEAST);
+    else if (result == 0 && s->heap_count > 0 && expire_due(s, 0) <= store_now(s))
+        now++;
+    s->expiries_now = (uint32_t)snic_min_u64(now, s->p.expiries_max);
+}
+
 static void expire_done(struct snic_store_op *op)
 {
     struct store_expiry *x = SNIC_CONTAINER(op, struct store_expiry, op);
     struct snic_store *s = op->store;
-    x->used = 0;
+    expire_free(x, s);
     s->stats.expired += op->result == 0;
-    if (op->result != 0 && op->result != SNIC_ECANCELED)
+    expire_adapt(s, op->result);
+    if (op->result != 0 && op->result != SNIC_ECANCELED && op->result != SNIC_EAGAIN)
         s->expire_from = store_now(s) + SNIC_STORE__LOOK_NS; /* refused: so would the others be */
+    s->expiries_full = 0;
+    if (!s->stopped)
+        expire_arm(s);
 }
 
 static int expire_mine(const struct snic_store *s, const struct store_node *k, uint64_t now)
@@ -139,12 +185,10 @@ static int expire_mine(const struct snic_store *s, const struct store_node *k, u
 /* Delete the record if it is still what it is now: 0, or SNIC_EAGAIN. */
 static int expire_begin(struct snic_store *s, uint32_t n)
 {
-    struct store_expiry *x = NULL;
+    struct store_expiry *x = s->expiry_free;
     uint32_t size;
-    for (uint32_t i = 0; i < SNIC_STORE__EXPIRIES && x == NULL; i++)
-        x = s->expiries[i].used ? NULL : &s->expiries[i];
-    if (x == NULL)
-        return SNIC_EAGAIN;
+    s->expiry_free = x->next;
+    s->expiries++;
     const unsigned char *key = store_node_key(s, n, &size);
     memset(&x->op, 0, sizeof(x->op));
     if (size != 0)
@@ -161,9 +205,10 @@ static int expire_begin(struct snic_store *s, uint32_t n)
     x->op.store = s;
     x->op.begun_ns = store_now(s);
     store_name(s, x->key, size, &x->op.hash);
-    int result = store_change_begin(&x->op);
-    x->used = result == 0;
-    return result == 0 ? 0 : SNIC_EAGAIN;
+    if (store_change_begin(&x->op) == 0)
+        return 0;
+    expire_free(x, s);
+    return SNIC_EAGAIN;
 }
 
 /* What is due, as much as one call does. The later it is already, the longer until the next look.
@@ -174,8 +219,14 @@ static void expire_some(struct snic_store *s, uint64_t now)
         uint32_t n = s->p.heap[0];
         const struct store_node *k = &s->p.nodes[n];
         uint64_t look = snic_max_u64(SNIC_STORE__LOOK_NS, (now - k->expires_ns) / 4);
-        if (expire_mine(s, k, now) && expire_begin(s, n) != 0)
-            look = SNIC_STORE__LOOK_NS / 100;
+        int mine = expire_mine(s, k, now);
+        s->expiries_full = mine && s->expiries >= s->expiries_now;
+        if (s->expiries_full)
+            return;
+        if (mine && expire_begin(s, n) != 0) {
+            s->expire_from = now + SNIC_STORE__LOOK_NS / 100;
+            return;
+        }
         if (k->heap != 0)
             expire_set(s, n, now + look);
     }

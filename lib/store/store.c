@@ -108,6 +108,8 @@ static void store_layout(struct snic_arena *a, const struct snic_store_opts *o,
     out->nodes = snic_arena_take(a, out->records, sizeof(out->nodes[0]), 64);
     out->heap = snic_arena_take(a, out->records, sizeof(out->heap[0]), 64);
     out->ring = snic_arena_take(a, o->changes_max, sizeof(out->ring[0]), 64);
+    out->expiries_max = store_expiries(o, r);
+    out->expiries = snic_arena_take(a, out->expiries_max, sizeof(out->expiries[0]), 64);
 }
 
 const char *snic_store_opts_wrong(const struct snic_store_opts *opts)
@@ -159,6 +161,7 @@ int snic_store_init(struct snic_store **out, void *mem, size_t mem_size,
     snic_timer_init(&s->deliver, store_deliver_fire);
     snic_timer_init(&s->resume, store_resume_fire);
     snic_timer_init(&s->expiry, store_expire_fire);
+    store_expire_init(s);
     snic_timer_init(&s->wake, store_wake_fire);
     snic_link_init(&s->watches);
     s->root = s->held = SNIC_STORE__NIL;

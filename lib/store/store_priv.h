@@ -77,7 +77,6 @@ enum store_op_state {
 /* ---- Records: index, TTLs, changes ---- */
 
 #define SNIC_STORE__NIL UINT32_MAX
-#define SNIC_STORE__EXPIRIES 32                   /* deletions under way */
 #define SNIC_STORE__ENDED_NS UINT64_C(1000000000) /* how much earlier another clock may be */
 
 enum store_node_flag {
@@ -117,7 +116,7 @@ struct store_slot {
 /* A deletion of what expired. */
 struct store_expiry {
     struct snic_store_op op;
-    uint32_t used;
+    struct store_expiry *next; /* free */
     unsigned char key[SNIC_STORE_KEY_MAX];
 };
 
@@ -132,6 +131,8 @@ struct store_parts {
     struct store_node *nodes; /* by record */
     uint32_t *heap;           /* of records */
     struct store_slot *ring;
+    struct store_expiry *expiries;
+    uint32_t expiries_max;
 };
 
 struct snic_store {
@@ -157,7 +158,10 @@ struct snic_store {
     uint32_t heap_count;
     uint64_t expire_from; /* no deletion before: one was refused */
     struct snic_timer expiry;
-    struct store_expiry expiries[SNIC_STORE__EXPIRIES];
+    struct store_expiry *expiry_free;
+    uint32_t expiries;     /* deletions under way */
+    uint32_t expiries_now; /* that may be now: X2 */
+    uint32_t expiries_full;
 
     struct snic_link watches;
     struct snic_timer wake;
@@ -212,6 +216,8 @@ void store_expire_clear(struct snic_store *s, uint32_t n);
 void store_expire_value(struct snic_store *s, uint32_t n, uint64_t ts,
                         const struct store_envelope *e);
 void store_expire_fire(struct snic_timer *t, uint64_t now_ns);
+void store_expire_init(struct snic_store *s);
+uint32_t store_expiries(const struct snic_store_opts *o, const struct snic_replica_opts *r);
 int store_expire_check(const struct snic_store *s);
 
 /* watch.c */

@@ -38,7 +38,7 @@ static void store_replica_options(struct store_cluster *c, struct store_cluster_
     o->configured = (uint16_t)((1u << c->o.nodes) - 1);
     o->model = c->o.model;
     o->keys_max = c->o.keys_max;
-    o->writes_max = 32;
+    o->writes_max = c->o.writes_max != 0 ? c->o.writes_max : 32;
     o->waits_max = 256;
     o->reads_max = 64;
     o->scopes_max = c->o.model == SNIC_DDP_SCOPE ? 16 : 0;

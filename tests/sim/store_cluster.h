@@ -15,7 +15,8 @@ struct store_cluster_opts {
     uint32_t nodes; /* 0: 3 */
     uint32_t model; /* 0: SYNCH */
     uint32_t sessions_max;
-    uint32_t keys_max; /* 0: 256 */
+    uint32_t keys_max;   /* 0: 256 */
+    uint32_t writes_max; /* 0: 32 */
     uint32_t ops_max;
     uint32_t tries_max;
     uint32_t changes_max;

@@ -368,6 +368,55 @@ static void test_store_edges_deletions_with_lists_end(void **state)
     done(c);
 }
 
+/* When very many end at one moment more are deleted at a time, up to half of the writes that there
+ * are: a flush of 10 ms is shared by more than 100, and clients' writes find room. */
+static void test_store_edges_very_many_end_at_one_moment(void **state)
+{
+    enum { MANY = 30, ROUNDS = 66 };
+    struct store_cluster_opts o = {.seed = support_seed(), .nodes = 1, .keys_max = 2100};
+    o.writes_max = 256;
+    o.flush_ns_max = 10 * STORE_MS;
+    struct store_cluster *c = fresh(&o);
+    struct store_act *acts = test_calloc(MANY, sizeof(*acts));
+    struct snic_store_stats stats;
+    uint32_t most = 0, steps = 0;
+    char key[16];
+    (void)state;
+    uint64_t end = snic_world_now(c->world) + 9 * (uint64_t)SECOND;
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            (void)snprintf(key, sizeof(key), "k%u", r * MANY + i);
+            struct snic_store_op *op = op_of(&acts[i], SNIC_STORE_PUT, key);
+            op->data = "v";
+            op->size = 1;
+            op->ttl_ns = end - snic_world_now(c->world);
+            assert_int_equal(store_begin(c, 0, &acts[i]), 0);
+        }
+        store_cluster_run(c, 100 * STORE_MS);
+    }
+    snic_store_get_stats(c->node[0].s, &stats);
+    assert_int_equal(stats.expiring, MANY * ROUNDS);
+    store_cluster_run(c, end - snic_world_now(c->world));
+    do { /* of a client: it is answered within two flushes */
+        uint64_t begun = snic_world_now(c->world);
+        assert_int_equal(put(c, "client", "v", 0, 0, 0), 0);
+        assert_true(snic_world_now(c->world) - begun < 30 * (uint64_t)STORE_MS);
+        snic_store_get_stats(c->node[0].s, &stats);
+        most = stats.changing > most ? stats.changing : most;
+        assert_true(stats.changing <= 128);
+        steps++;
+    } while (stats.expiring > 0 && steps < 1000);
+    print_message("%u at a time, %u flushes\n", most, steps);
+    store_cluster_run(c, SECOND);
+    snic_store_get_stats(c->node[0].s, &stats);
+    assert_int_equal(stats.expired, MANY * ROUNDS);
+    assert_int_equal(stats.keys, 1);
+    assert_true(most > 100);
+    assert_true(steps < 40);
+    test_free(acts);
+    done(c);
+}
+
 /* More values end at one moment than are deleted at a time: all are, in their order. By a clock
  * that is not the loop's. */
 static void test_store_edges_many_end_at_one_moment(void **state)
@@ -513,6 +562,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_edges_stop_answers_all),
         cmocka_unit_test(test_store_edges_deletions_with_lists_end),
         cmocka_unit_test(test_store_edges_many_end_at_one_moment),
+        cmocka_unit_test(test_store_edges_very_many_end_at_one_moment),
         cmocka_unit_test(test_store_edges_names_depend_on_the_hash_key),
         cmocka_unit_test(test_store_edges_cursor_and_empty_key),
         cmocka_unit_test(test_store_edges_check_finds_what_is_broken),
