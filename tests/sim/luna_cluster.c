@@ -68,8 +68,8 @@ void world_server_die(struct world *w, uint32_t s)
 /* The data are copied there first, which takes no time here, then the old place refuses. */
 void world_move(struct world *w)
 {
-    struct segment *g =
-        &w->segments[snic_rng_below(&w->rng, w->o.disks)][snic_rng_below(&w->rng, SEGMENTS)];
+    struct segment *of = w->segments[snic_rng_below(&w->rng, w->o.disks)];
+    struct segment *g = &of[snic_rng_below(&w->rng, SEGMENTS)];
     g->server = (uint32_t)snic_rng_below(&w->rng, w->o.servers);
     g->gen++;
 }

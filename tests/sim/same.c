@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* same.py: so many runs (swarm.h), and one number made of all that their engines did. */
+/* same.py: so many runs of each kind (swarm.h), one number made of all that their engines did. */
 #include "swarm.h"
 
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 int main(int argc, char **argv)
 {
+    static const uint32_t kinds[] = {0, SWARM_CLOCKS, SWARM_CHANGES, SWARM_FULL};
     uint64_t runs = argc > 1 ? strtoull(argv[1], NULL, 10) : 10;
     uint64_t all = 0, events = 0;
 
@@ -14,6 +15,7 @@ int main(int argc, char **argv)
         struct swarm_opts o = {.seed = i, .faults_ns = UINT64_C(2000) * CLUSTER_MS};
         struct swarm_result r;
 
+        o.hard = kinds[i % SNIC_COUNTOF(kinds)];
         swarm_run(&o, &r);
         if (r.failure != NULL) {
             printf("seed %llu: %s\n", (unsigned long long)i, r.failure);

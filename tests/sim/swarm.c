@@ -134,8 +134,10 @@ static void swarm_rot(struct swarm *s)
         return;
     uint64_t sectors = (uint64_t)s->c->o.segment_bytes * s->c->o.segments / 512;
     unsigned char *p = snic_disk_bytes(n->disk) + 512 * swarm_below(s, sectors);
-    for (uint32_t i = 0; i < 16; i++)
-        p[swarm_below(s, 512)] ^= (unsigned char)(1u << swarm_below(s, 8));
+    for (uint32_t i = 0; i < 16; i++) {
+        unsigned char bit = (unsigned char)(1u << swarm_below(s, 8));
+        p[swarm_below(s, 512)] ^= bit;
+    }
     snic_disk_sync(n->disk);
     s->rotten = 1;
 }
