@@ -39,7 +39,7 @@ NIGHT(night_doubled_scope_p, 2, 1, SCOPE,  PAPER,  10000, 612817, .writes = 2, .
 NIGHT(night_scopes_keys,     2, 2, SCOPE,  FAST,   20000, 1353505, .writes = 2, .scopes = 2)
 NIGHT(night_scopes_keys_p,   2, 2, SCOPE,  PAPER,  20000, 1247073, .writes = 2, .scopes = 2)
 NIGHT(night_rejoin_synch,    2, 1, SYNCH,  FAST,    5000, 515109, .writes = 2, REJOIN, LOCK)
-NIGHT(night_rejoin_strict,   2, 1, STRICT, FAST,   20000, 0, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_strict,   2, 1, STRICT, FAST,   20000, 10940557, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_renf,     2, 1, RENF,   FAST,   20000, 2479373, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_event,    2, 1, EVENT,  FAST,   10000, 748615, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin1_strict,  3, 1, STRICT, FAST,    5000, 308293, .writes = 1, REJOIN)
