@@ -427,6 +427,45 @@ static void test_replica_full_log_deletion_of_what_waits(void **state)
 }
 
 /*
+ * All restart while their logs are full of what is needed, and one of them has what another had no
+ * room for. No key can be deleted before that is everywhere: there is space for it.
+ */
+static void test_replica_full_logs_restart_of_all(void **state)
+{
+    uint32_t differ = 0;
+    (void)state;
+    for (uint64_t i = 0; i < 8; i++) {
+        struct cluster_opts o = {.seed = support_seed() + i, .checks = 16, .keys_max = 2000};
+        uint64_t records[3];
+        o.segments = 10;
+        struct cluster *c = cluster_new(&o);
+        for (uint32_t n = 0; n < 3; n++)
+            cluster_up(c, n, 1);
+        must(c, cluster_settle(c, 10 * SECOND));
+        for (uint32_t k = 0; k < 1900; k++) {
+            if (cluster_submit(c, k % 3, SNIC_REPLICA_PUT, k, NULL, NULL) == NULL)
+                break;
+            cluster_run(c, 5 * CLUSTER_MS);
+        }
+        cluster_run(c, SECOND);
+        for (uint32_t n = 0; n < 3; n++) {
+            struct snic_replica_stats info;
+            snic_replica_get_stats(c->node[n].r, &info);
+            must(c, info.wal.full != 0);
+            records[n] = info.wal.records;
+        }
+        differ += records[0] != records[1] || records[0] != records[2];
+        cluster_down_all(c, CLUSTER_DARK);
+        for (uint32_t n = 0; n < 3; n++)
+            cluster_up(c, n, 0);
+        must(c, cluster_settle(c, 10 * SECOND));
+        must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, 0, NULL) == 0);
+        end(c);
+    }
+    assert_true(differ != 0);
+}
+
+/*
  * A node takes deletions and no puts any more, for want of memory. That it answers the ones does
  * not count for it while the others wait: it is left out, and the put proceeds.
  */
@@ -537,6 +576,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_notify_from_the_loop),
         cmocka_unit_test(test_replica_full_log_takes_deletions),
         cmocka_unit_test(test_replica_full_log_deletion_of_what_waits),
+        cmocka_unit_test(test_replica_full_logs_restart_of_all),
         cmocka_unit_test(test_replica_slow_for_one_write_is_slow),
         cmocka_unit_test(test_replica_slow_no_more_stays),
         cmocka_unit_test(test_replica_lost_file_found_again_no_vote),

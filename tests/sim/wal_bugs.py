@@ -16,11 +16,7 @@ PROGRAMS = {
     "replica": ["tests/replica/test_replica.c", *CLUSTER],
     "log": ["tests/replica/test_replica_log.c", *CLUSTER],
     "lasting": ["tests/replica/test_replica_lasting.c", *CLUSTER],
-    "sim": ["tests/replica/test_replica_sim.c", *CLUSTER, "tests/sim/swarm.c",
-            "tests/sim/swarm_hard.c", "tests/sim/swarm_real.c",
-            "tests/sim/solar_cipher.c"],
 }
-HARD_OLD = ("sim", "*hard_seeds*")
 FULL, ANYWHERE = ("replica", "*full_log*"), ("damage", "*damage_anywhere*")
 
 # name, file, text (any white space for white space), what instead, (program, filter)
@@ -46,11 +42,12 @@ BUGS = [
      "if (e.kind != 0)", ("log", "*behind*")),
     ("A10 puts that wait take every place of writes", "lib/ddp/write.c",
      "if (left > 2 || left == 0) return left != 0;",
-     "if (left > 0 || left == 0) return left > (of != DDP_PLACE_REPLAY);", HARD_OLD),
+     "if (left > 0 || left == 0) return left > (of != DDP_PLACE_REPLAY);",
+     ("ddp", "*last_places*")),
     ("A10 a deletion takes the place of replays", "lib/ddp/write.c",
      "if (ddp_write_is(d, ddp_write_at(d, i), of)) return 0;", "", ("ddp", "*last_places*")),
     ("A10 a restart stops at full logs", "lib/replica/log.c",
-     "if (r->restarts) rec.flags |= SNIC_WAL_LAST_SPACE;", "", HARD_OLD),
+     "if (r->restarts) rec.flags |= SNIC_WAL_LAST_SPACE;", "", ("replica", "*restart_of_all*")),
     ("a full device is not waited for", "lib/wal/wal.c",
      "snic_io_wait(w->io, &w->room);", "", ("wal", "*device_full*")),
     ("FUA is forgotten", "lib/wal/op.c",
