@@ -398,10 +398,14 @@ int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns, const struct snic_ddp_eve
 int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns, const struct snic_ddp_key *key,
                  struct snic_ddp_entry *out)
 {
+    const struct ddp_rec *recs = ddp_rec_at(d, 0);
     if (!ddp_lease(d, now_ns))
         return SNIC_ESTALE;
-    const struct ddp_rec *r = ddp_find(d, key);
-    if (r == NULL)
+    uint32_t n = ddp_index_find(&d->index, recs, sizeof(*recs), key);
+    if (n == SNIC_DDP__NIL)
+        return SNIC_ENOENT;
+    const struct ddp_rec *r = recs + n;
+    if (ddp_is_hint(d, r)) /* I10 */
         return SNIC_ENOENT;
     if (!ddp_rec_readable(r, d->reads_durable != 0))
         return SNIC_EAGAIN;
@@ -412,7 +416,7 @@ int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns, const struct snic_dd
     out->value = r->value;
     out->length = r->length;
     out->flags = 0;
-    out->number = ddp_rec_number(d, r);
+    out->number = n;
     return 0;
 }
 
