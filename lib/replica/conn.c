@@ -142,7 +142,8 @@ static void replica_conn_blame(struct snic_replica *r, const struct replica_conn
 static void replica_conn_adopt(struct snic_replica *r, struct replica_conn *k)
 {
     struct replica_peer *p = &r->peers[k->peer];
-    if (p->conn != NULL && p->conn != k)
+    SNIC_ASSERT(p->conn != k); /* L6 */
+    if (p->conn != NULL)
         replica_conn_abort(p->conn);
     replica_link_reset(r, p);
     p->conn = k;
@@ -213,14 +214,15 @@ static int replica_conn_greeted(struct snic_replica *r, struct replica_conn *k,
 
 /* ---- Bytes ---- */
 
-/* A whole block. 0; SNIC_EPROTO: the end of the connection. */
+/* A whole block, with a right header. 0; SNIC_EPROTO: the end of the connection. */
 static int replica_conn_block(struct snic_replica *r, struct replica_conn *k,
                               const unsigned char *p)
 {
     uint32_t size, flags;
     const unsigned char *body = p + SNIC_REPLICA__BLOCK;
-    if (replica_get_block(p, &size, &flags) != 0)
-        return SNIC_EPROTO;
+    int result = replica_get_block(p, &size, &flags);
+    SNIC_ASSERT(result == 0); /* the header was looked at when it was here */
+    (void)result;
     if (k->state == REPLICA_CONN_HELLO) {
         if (flags != 0 || replica_get_block_crc(p, size) != 0)
             return SNIC_EPROTO;
@@ -261,7 +263,7 @@ static int replica_conn_bytes(struct snic_replica *r, struct replica_conn *k,
                 return SNIC_EPROTO;
             whole += body;
         }
-        if (k->have == 0 && size >= whole && whole > SNIC_REPLICA__BLOCK) {
+        if (k->have == 0 && size >= whole) { /* its header is here, so whole is */
             int result = replica_conn_block(r, k, data);
             if (result != 0)
                 return result;

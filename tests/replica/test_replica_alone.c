@@ -9,13 +9,18 @@ struct alone fix;
 
 void doors(uint16_t configured)
 {
+    doors_of(configured, 128);
+}
+
+void doors_of(uint16_t configured, uint32_t send_queue)
+{
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed()};
     struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512, .size = 4 << 20};
     d.delay_min_ns = d.delay_max_ns = 1000;
     struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 16};
     net.recv_buffers = 4;
     net.pool_buffers = 32;
-    net.send_queue = 128;
+    net.send_queue = send_queue;
     memset(&fix, 0, sizeof(fix));
     assert_int_equal(snic_world_open(&fix.world, &w), 0);
     assert_int_equal(snic_net_fabric_open(&fix.fabric, fix.world, NULL), 0);

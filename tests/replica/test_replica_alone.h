@@ -23,8 +23,9 @@ struct alone {
 };
 extern struct alone fix;
 
-/* Everything but the node, and its options. */
+/* Everything but the node, and its options; at most @send_queue sends of a connection. */
 void doors(uint16_t configured);
+void doors_of(uint16_t configured, uint32_t send_queue);
 void start(void);
 /* Simulated time passes; the node is checked after everything that happens. */
 void run(uint64_t ns);

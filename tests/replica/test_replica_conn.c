@@ -257,6 +257,207 @@ static void test_replica_conn_attempts_back_off_by_two(void **state)
     end_link();
 }
 
+/* The node's hello is here, at most so many ms later. */
+static void hello_awaited(uint32_t ms)
+{
+    for (uint32_t i = 0; peer.frames[REPLICA_HELLO] == 0; i++) {
+        assert_true(i < ms);
+        run(MS);
+        peer_read();
+    }
+}
+
+/* What the other side answers must be an answer to this hello, of that node. */
+static void test_replica_conn_answers_refused(void **state)
+{
+    enum { ECHO, SOURCE, REQUEST, REFUSAL, CLUSTER, FLAGGED, CRC, PART, SILENT, RIGHT };
+    (void)state;
+    doors(7);
+    fix.o.node = 1;
+    fix.addrs[0].node = 1;
+    fix.addrs[1].node = 0;
+    start();
+    peer_listen(&fix.addrs[0]);
+    for (uint32_t i = ECHO; i <= RIGHT; i++) {
+        struct replica_hello h = hello();
+        hello_awaited(2000);
+        uint64_t refused = info().refused;
+        h.src = i == SOURCE ? 2 : 0;
+        h.dst = 1;
+        h.flags = i == REQUEST ? 0 : REPLICA_REPLY;
+        h.refusal = i == REFUSAL ? SNIC_EINVAL : 0;
+        h.cluster += i == CLUSTER;
+        memcpy(h.echo, peer.hello.nonce, 16);
+        h.echo[15] ^= i == ECHO;
+        block_new();
+        replica_put_hello(block_frame(REPLICA_HELLO, 0, SNIC_REPLICA__HELLO), &h);
+        if (i == PART)
+            block[SNIC_REPLICA__BLOCK + 1] = 1;
+        uint32_t size = block_end();
+        block[2] = i == FLAGGED ? REPLICA_SEALED : 0;
+        block[SNIC_REPLICA__BLOCK + 8] ^= i == CRC;
+        if (i != SILENT)
+            peer_send(block, size);
+        run((i == SILENT ? 2050 : 2) * (uint64_t)MS); /* the next attempt is later */
+        if ((fix.r->peers[0].conn != NULL) != (i == RIGHT) || peer.closed != (i != RIGHT))
+            fail_msg("answer %u", i);
+        assert_true(i == SILENT || i == RIGHT || info().refused > refused);
+        peer.frames[REPLICA_HELLO] = i == RIGHT;
+    }
+    assert_null(fix.r->peers[0].refusal);
+    peer_unlisten();
+    snic_net_abort(peer.c);
+    run(5 * (uint64_t)MS);
+    end_link();
+}
+
+/* No place is left: of those that the node makes, or that are accepted. The next attempt is later.
+ */
+static void test_replica_conn_places_used_up(void **state)
+{
+    (void)state;
+    begin_initiator();
+    uint32_t count = fix.r->conn_count;
+    for (uint32_t i = 0; i < count; i++)
+        fix.r->conns[i].state = REPLICA_CONN_ENDING;
+    fix.r->conns_live = count;
+    (void)snic_world_run(fix.world, snic_world_now(fix.world) + 100 * (uint64_t)MS, UINT32_MAX);
+    assert_true(fix.r->peers[0].backoff_ns >= 10 * (uint64_t)MS);
+    peer_connect_to(1, &fix.addrs[1]);
+    assert_int_equal(peer.closed, 1);
+    for (uint32_t i = 0; i < count; i++)
+        fix.r->conns[i].state = REPLICA_CONN_NONE;
+    fix.r->conns_live = 0;
+    run(5 * (uint64_t)MS);
+    stop();
+    finish();
+}
+
+/* The network takes one send at a time: what is ready waits for it, hellos too. */
+static void test_replica_conn_waits_for_network(void **state)
+{
+    struct snic_ddp_msg m = {.type = SNIC_DDP_ACK, .src = 0, .ts = 99};
+    (void)state;
+    doors_of(3, 1);
+    fix.o.window_bytes = 65536;
+    start();
+    run(10 * (uint64_t)MS);
+    peer_up();
+    for (m.ts = 100; m.ts < 130; m.ts++) {
+        replica_link_ddp(fix.r, 1 << 1, &m);
+        replica_settle(fix.r);
+    }
+    run(10 * (uint64_t)MS);
+    peer_read();
+    assert_int_equal(peer.frames[REPLICA_DDP], 30);
+    peer_gone();
+    end_link();
+}
+
+/* A block behind a hello that was refused, and a hello of a node that this one connects to. */
+static void test_replica_conn_nothing_behind_refusal(void **state)
+{
+    struct replica_hello h;
+    (void)state;
+    begin_link();
+    h = hello();
+    h.cluster++;
+    peer_connect();
+    block_new();
+    replica_put_hello(block_frame(REPLICA_HELLO, 0, SNIC_REPLICA__HELLO), &h);
+    uint32_t size = block_end();
+    memcpy(block + size, block, size);
+    peer_send(block, 2 * size);
+    run(5 * (uint64_t)MS);
+    peer_read();
+    assert_int_equal(peer.frames[REPLICA_HELLO], 1);
+    assert_int_equal(info().wrong_cluster, 1);
+    peer_gone();
+    end_link();
+    begin_initiator();
+    run(10 * (uint64_t)MS);
+    h = hello();
+    h.src = 0;
+    h.dst = 1;
+    peer_connect_to(1, &fix.addrs[1]);
+    hello_send(&h);
+    run(5 * (uint64_t)MS);
+    assert_int_equal(peer.closed, 1);
+    assert_int_equal(info().refused, 1);
+    end_link();
+}
+
+/* Without ciphers a node's connection comes from the node's host. */
+static void test_replica_conn_of_another_host_refused(void **state)
+{
+    struct replica_hello h;
+    (void)state;
+    doors(7);
+    start();
+    run(10 * (uint64_t)MS);
+    peer_connect_from(2); /* a node's host, but not that node's */
+    h = hello();
+    hello_send(&h);
+    peer_read();
+    assert_int_equal(peer.hello.refusal, SNIC_EINVAL);
+    assert_null(fix.r->peers[1].refusal);
+    peer_gone();
+    end_link();
+}
+
+#define BREAK(damage, repair)                                                                      \
+    do {                                                                                           \
+        (void)(damage);                                                                            \
+        assert_int_equal(snic_replica_check(fix.r), SNIC_ECORRUPT);                                \
+        (void)(repair);                                                                            \
+        assert_int_equal(snic_replica_check(fix.r), 0);                                            \
+    } while (0)
+
+static void test_replica_conn_check_broken_detected(void **state)
+{
+    (void)state;
+    begin_link();
+    peer_up();
+    struct replica_peer *p = &fix.r->peers[1];
+    struct replica_to *t = &p->to[REPLICA_CH_WRITES];
+    struct replica_from *f = &p->from[REPLICA_CH_WRITES];
+    uint64_t limit = t->limit, granted = f->granted;
+    BREAK(t->bytes = limit + 1, t->bytes = 0);
+    BREAK(f->arrived = granted + 1, f->arrived = 0);
+    BREAK(f->ring_used = 1, f->ring_used = 0);
+    BREAK(f->blocked = REPLICA_NO_LOG, f->blocked = REPLICA_FREE);
+    BREAK(t->sent.count++, t->sent.count--);
+    uint32_t places = replica_link_places(fix.r);
+    for (uint32_t i = 1; i <= places; i++)
+        fix.r->conns[i].state = REPLICA_CONN_HELLO;
+    fix.r->conns_live += places;
+    assert_int_equal(snic_replica_check(fix.r), SNIC_ECORRUPT);
+    for (uint32_t i = 1; i <= places; i++)
+        fix.r->conns[i].state = REPLICA_CONN_NONE;
+    fix.r->conns_live -= places;
+    peer_gone();
+    end_link();
+}
+
+/* A view with more nodes than there is memory for is the end of the node, and named. */
+static void test_replica_conn_too_many_nodes(void **state)
+{
+    (void)state;
+    doors(3);
+    fix.o.nodes_max = 2;
+    start();
+    run(10 * (uint64_t)MS);
+    struct snic_net_addr other = fix.addrs[1];
+    other.port++;
+    replica_link_know(fix.r, 3, 1, &other); /* there is no connection to end */
+    replica_link_know(fix.r, 7, 2, &fix.addrs[2]);
+    replica_settle(fix.r);
+    assert_int_equal(info().state, SNIC_REPLICA_STOPPED);
+    assert_int_equal(info().failure, SNIC_ENOSPC);
+    stop();
+    finish();
+}
+
 /* A connection to the address that a node had before is none to the node. */
 static void test_replica_conn_other_address_ends_connection(void **state)
 {
@@ -286,6 +487,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_conn_new_connection_replaces_old),
         cmocka_unit_test(test_replica_conn_silent_ones_make_room),
         cmocka_unit_test(test_replica_conn_attempts_back_off_by_two),
+        cmocka_unit_test(test_replica_conn_answers_refused),
+        cmocka_unit_test(test_replica_conn_places_used_up),
+        cmocka_unit_test(test_replica_conn_waits_for_network),
+        cmocka_unit_test(test_replica_conn_nothing_behind_refusal),
+        cmocka_unit_test(test_replica_conn_of_another_host_refused),
+        cmocka_unit_test(test_replica_conn_check_broken_detected),
+        cmocka_unit_test(test_replica_conn_too_many_nodes),
         cmocka_unit_test(test_replica_conn_other_address_ends_connection),
     };
     return SUPPORT_MAIN(argc, argv, tests);

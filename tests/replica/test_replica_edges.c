@@ -60,8 +60,18 @@ static void test_replica_edges_options_checked(void **state)
     other.loop = fix.loop[1];
     o.log = &other;
     assert_int_equal(snic_replica_memsize(&o), 0);
+    struct snic_net streams = *fix.net[0];
+    streams.caps = SNIC_NET_CAP_STREAM;
+    BAD(net, &streams);
 #undef NAMED
 #undef BAD
+    o = fix.o;
+    o.configured = 3;
+    o.nodes_max = 1;
+    support_names(snic_replica_opts_wrong(&o), "nodes_max");
+    o = fix.o;
+    o.keys_max = 0;
+    assert_int_equal(snic_replica_records(&o), 0);
     assert_int_equal(snic_replica_init(&r, mem, size - 1, &fix.o), SNIC_ENOSPC);
     assert_int_equal(snic_replica_init(&r, mem + 8, size, &fix.o), SNIC_EINVAL);
     /* Its address is in use. */
@@ -95,6 +105,9 @@ static void test_replica_edges_link_options_checked(void **state)
     BAD(window_bytes, (64u << 10) - 1);
     BAD(window_bytes, (64u << 20) + 1);
     BAD(sec, &ciphers); /* without keys */
+    fix.o.secret = &o;
+    BAD(sec, &ciphers);
+    fix.o.secret = NULL;
     o = fix.o;
     o.sec = &ciphers;
     o.secret = o.gcm = &o;
@@ -150,6 +163,9 @@ static void test_replica_edges_operations_refused(void **state)
     assert_int_equal(begin(&o, SNIC_REPLICA_SYNC + 1, 1, NULL, 0), SNIC_EINVAL);
     assert_int_equal(begin(&o, SNIC_REPLICA_SYNC, 1, NULL, 0), SNIC_EINVAL); /* the model's */
     assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 1, NULL, 5), SNIC_EINVAL);
+    o.op.data = bytes;
+    o.op.size = o.op.front_size = 1;
+    assert_int_equal(snic_replica_submit(fix.r, &o.op), SNIC_EINVAL); /* no bytes of the front */
     assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 1, bytes, 4001), SNIC_EMSGSIZE);
     assert_int_equal(info().values, 0);
     assert_int_equal(info().ops, 0);
@@ -328,6 +344,42 @@ static void test_replica_edges_full_out_of_nothing_stops(void **state)
     finish();
 }
 
+/* ---- Another configuration ---- */
+
+static void test_replica_edges_reconfigure_refused(void **state)
+{
+    struct snic_net_addr other, path, client;
+    struct snic_replica_request right = {.kind = SNIC_MEMBER_ADD, .node = 1}, c;
+    (void)state;
+    memset(&other, 0, sizeof(other));
+    memset(&path, 0, sizeof(path));
+    memset(&client, 0, sizeof(client));
+    assert_int_equal(snic_net_addr_parse(&other, "sim:1:7000"), 0);
+    assert_int_equal(snic_net_addr_parse(&client, "sim:1:0"), 0);
+    path.family = SNIC_NET_UNIX;
+    right.addr = &other;
+    doors(1);
+    fix.o.nodes_max = 1;
+    start();
+    assert_int_equal(snic_replica_reconfigure(fix.r, &right), SNIC_EAGAIN);
+    run(2000 * (uint64_t)MS);
+    for (uint32_t i = 0; i < 7; i++) {
+        c = right;
+        c.flags = i == 0 ? SNIC_MEMBER_WITNESS << 1 : SNIC_MEMBER_WITNESS;
+        c.addr = i == 1 ? &path : i == 2 || i == 5 ? NULL : &other;
+        c.node = i == 3 ? SNIC_MEMBER_NODES_MAX : 1;
+        c.client_addr = i == 4 || i == 5 ? &client : i == 6 ? &other : NULL; /* without a port */
+        c.kind = i == 5 ? SNIC_MEMBER_REPLACE : i == 6 ? SNIC_MEMBER_REMOVE : SNIC_MEMBER_ADD;
+        if (snic_replica_reconfigure(fix.r, &c) != SNIC_EINVAL)
+            fail_msg("request %u", i);
+    }
+    assert_int_equal(snic_replica_reconfigure(fix.r, &right), SNIC_ENOSPC);
+    snic_replica_stop(fix.r);
+    assert_int_equal(snic_replica_reconfigure(fix.r, &right), SNIC_ESTALE);
+    stop();
+    finish();
+}
+
 /* ---- A full log ---- */
 
 /*
@@ -425,6 +477,20 @@ static void test_replica_edges_check_broken_detected(void **state)
     BREAK(f->units++, f->units--);
     uint32_t last = v->free[order] + f->units - 1;
     BREAK(v->unit[last].first++, v->unit[last].first--);
+    assert_true(f->units > 1);
+    BREAK(v->unit[last].state = REPLICA_U_INSIDE, v->unit[last].state = REPLICA_U_LAST);
+    uint32_t units = f->units;
+    BREAK(f->units = 0, f->units = units);
+    BREAK(f->next = v->free[order], f->next = SNIC_REPLICA__NIL); /* in a circle */
+    uint64_t classes = v->classes[order / 64];
+    uint32_t moved = v->free[order];
+    BREAK((v->free[order] = SNIC_REPLICA__NIL,
+           v->classes[order / 64] &= ~(UINT64_C(1) << order % 64)),
+          (v->free[order] = moved, v->classes[order / 64] = classes)); /* in no list */
+    BREAK((v->free[order] = SNIC_REPLICA__NIL, v->free[0] = moved, v->classes[order / 64] = 0,
+           v->classes[0] |= 1),
+          (v->free[0] = SNIC_REPLICA__NIL, v->classes[0] = 0, v->free[order] = moved,
+           v->classes[order / 64] = classes)); /* in another one */
     BREAK(v->classes[order / 64] = 0, v->classes[order / 64] = UINT64_C(1) << order % 64);
     uint32_t first = v->free[order];
     BREAK(v->free[order] = SNIC_REPLICA__NIL, v->free[order] = first);
@@ -445,6 +511,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_edges_stopped_anywhere_next_run_right),
         cmocka_unit_test(test_replica_edges_refused_put_and_new_epoch),
         cmocka_unit_test(test_replica_edges_full_out_of_nothing_stops),
+        cmocka_unit_test(test_replica_edges_reconfigure_refused),
         cmocka_unit_test(test_replica_edges_full_log_refuses_all_but_one),
         cmocka_unit_test(test_replica_edges_check_broken_detected),
     };

@@ -480,6 +480,56 @@ static void test_replica_link_wrong_message_behind_blocked_one(void **state)
     end_link();
 }
 
+/* ---- Datagrams out, and times ---- */
+
+/* More than a datagram holds leaves in several; what is for a node that is forgotten, never. */
+static void test_replica_link_datagrams_gathered(void **state)
+{
+    struct snic_member_msg m = {.type = SNIC_MEMBER_HEARTBEAT, .seq = 1};
+    (void)state;
+    begin_link();
+    uint32_t before = fix.r->sends_used;
+    for (uint32_t i = 0; i < 20; i++)
+        replica_link_member(fix.r, 1 << 1, &m);
+    assert_int_equal(fix.r->sends_used, before + 2);
+    replica_dgram_forget(fix.r, 1);
+    assert_int_equal(fix.r->sends_used, before + 1);
+    replica_dgram_flush(fix.r);
+    assert_int_equal(fix.r->sends_used, before + 1);
+    run(5 * (uint64_t)MS);
+    end_link();
+}
+
+/* Times that another node may send and that make no sense are no round trip. */
+static void test_replica_link_senseless_times(void **state)
+{
+    (void)state;
+    doors(3);
+    fix.o.retransmit_ns = 2 * (uint64_t)MS;
+    fix.o.replay_ns = 20 * (uint64_t)MS;
+    start();
+    run(30000 * (uint64_t)MS);
+    struct replica_peer *p = &fix.r->peers[1];
+    uint64_t now = snic_world_now(fix.world);
+    struct replica_times t[] = {{.stamp = 1},
+                                {.stamp = 1, .echo = now, .held_ns = UINT64_C(20000000000)},
+                                {.stamp = 1, .echo = now + 1},
+                                {.stamp = 1, .echo = now - 5, .held_ns = 6},
+                                {.stamp = 1, .echo = now - UINT64_C(25000000000)}};
+    for (uint32_t i = 0; i < SNIC_COUNTOF(t); i++) {
+        replica_pace_rtt(fix.r, p, &t[i]);
+        assert_int_equal(p->rtt_ns, 0);
+    }
+    t[0].echo = now - 5000;
+    replica_pace_rtt(fix.r, p, &t[0]);
+    assert_int_equal(p->rtt_ns, 5001);
+    replica_pace_update(fix.r);
+    assert_true(fix.r->pace.retransmit_ns >= 2 * (uint64_t)MS);
+    assert_true(fix.r->pace.replay_ns >= 20 * (uint64_t)MS);
+    stop();
+    finish();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +542,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_epoch_keeps_what_has_begun),
         cmocka_unit_test(test_replica_link_silent_reader_bounded),
         cmocka_unit_test(test_replica_link_wrong_message_behind_blocked_one),
+        cmocka_unit_test(test_replica_link_datagrams_gathered),
+        cmocka_unit_test(test_replica_link_senseless_times),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

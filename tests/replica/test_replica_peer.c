@@ -29,12 +29,40 @@ static void on_closed(void *ctx, struct snic_net_conn *c, int reason)
 
 static const struct snic_net_stream_events peer_events = {.recv = on_recv, .closed = on_closed};
 
-void peer_connect_from(uint32_t host)
+void peer_connect_to(uint32_t host, const struct snic_net_addr *addr)
 {
     memset(&peer, 0, sizeof(peer));
     peer.net = fix.net[host];
-    assert_int_equal(snic_net_connect(peer.net, &fix.addrs[0], &peer_events, NULL, &peer.c), 0);
-    run(MS);
+    assert_int_equal(snic_net_connect(peer.net, addr, &peer_events, NULL, &peer.c), 0);
+    (void)snic_world_run(fix.world, snic_world_now(fix.world) + MS, UINT32_MAX);
+}
+
+void peer_connect_from(uint32_t host)
+{
+    peer_connect_to(host, &fix.addrs[0]);
+}
+
+static struct snic_net_listener *listener;
+
+static void on_accept(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *from)
+{
+    (void)ctx;
+    (void)from;
+    memset(&peer, 0, sizeof(peer));
+    peer.net = fix.net[1];
+    peer.c = c;
+    snic_net_bind(c, &peer_events, NULL);
+}
+
+void peer_listen(const struct snic_net_addr *addr)
+{
+    memset(&peer, 0, sizeof(peer));
+    assert_int_equal(snic_net_listen(fix.net[1], addr, 0, on_accept, NULL, &listener), 0);
+}
+
+void peer_unlisten(void)
+{
+    snic_net_unlisten(listener);
 }
 
 void peer_connect(void)

@@ -21,6 +21,10 @@ extern struct peer peer;
 
 void peer_connect(void);
 void peer_connect_from(uint32_t host);
+void peer_connect_to(uint32_t host, const struct snic_net_addr *addr);
+/* The node connects to host 1, at that address. */
+void peer_listen(const struct snic_net_addr *addr);
+void peer_unlisten(void);
 void peer_send(const unsigned char *bytes, uint32_t size);
 /* What the node sent, not sealed: its frames. */
 void peer_read(void);

@@ -211,6 +211,11 @@ static void test_replica_sealed_copies_refused(void **state)
         at += size;
     }
     refused(own, size);
+    /* Shorter than its tag. */
+    sealed_up();
+    memset(own, 0, sizeof(own));
+    replica_put_block(own, SNIC_REPLICA__TAG - 1, REPLICA_SEALED);
+    refused(own, SNIC_REPLICA__BLOCK + SNIC_REPLICA__TAG - 1);
     /* Not sealed at all. */
     sealed_up();
     block_new();
@@ -351,6 +356,11 @@ static void test_replica_sealed_datagrams_once(void **state)
             fail_msg("cut %u", cut);
     }
     assert_int_equal(arrives(packet, sealed_dgram(101)), 1);
+    /* Longer than any that is sent. */
+    static unsigned char large[2 * SNIC_REPLICA__DATAGRAM];
+    memcpy(large, packet, sealed_dgram(102));
+    replica_put_packet_crc(large, sizeof(large));
+    assert_int_equal(arrives(large, sizeof(large)), 0);
     end_sealed();
 }
 
@@ -486,30 +496,135 @@ static void test_replica_sealed_forged_hellos_not_named(void **state)
     end_sealed();
 }
 
-/* A cipher that fails ends the connection at once: what was not sealed is not sent. */
-static int seal_fails(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
-                      void *out, const void *in, size_t size, unsigned char tag[16])
+/* ---- Ciphers that fail ---- */
+
+enum cipher_call { CALL_NONE, CALL_MAC, CALL_REKEY, CALL_SEAL, CALL_OPEN, CALLS };
+
+/* The call of that kind that fails, once: 1 the next one. */
+static enum cipher_call failing;
+static uint32_t failing_at;
+
+static int fails_now(enum cipher_call kind)
 {
-    (void)key, (void)nonce, (void)aad, (void)aad_size, (void)out, (void)in, (void)size, (void)tag;
-    return SNIC_EIO;
+    return failing == kind && failing_at > 0 && --failing_at == 0;
 }
 
+static int failing_mac(void *secret_, const void *in, size_t size, unsigned char out[32])
+{
+    return fails_now(CALL_MAC) ? SNIC_EIO : solar_toy_ops.mac(secret_, in, size, out);
+}
+
+static int failing_rekey(void *key, const unsigned char bytes[16])
+{
+    return fails_now(CALL_REKEY) ? SNIC_EIO : solar_toy_ops.gcm_rekey(key, bytes);
+}
+
+static int failing_seal(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
+                        void *out, const void *in, size_t size, unsigned char tag[16])
+{
+    if (fails_now(CALL_SEAL))
+        return SNIC_EIO;
+    return solar_toy_ops.gcm_seal(key, nonce, aad, aad_size, out, in, size, tag);
+}
+
+static int failing_open(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
+                        void *out, const void *in, size_t size, const unsigned char tag[16])
+{
+    if (fails_now(CALL_OPEN))
+        return SNIC_EIO;
+    return solar_toy_ops.gcm_open(key, nonce, aad, aad_size, out, in, size, tag);
+}
+
+static struct snic_ebs_sec_ops failing_ops;
+
+static void begin_failing(void)
+{
+    begin_sealed();
+    failing_ops = solar_toy_ops;
+    failing_ops.mac = failing_mac;
+    failing_ops.gcm_rekey = failing_rekey;
+    failing_ops.gcm_seal = failing_seal;
+    failing_ops.gcm_open = failing_open;
+    failing = CALL_NONE;
+    fix.r->o.sec = &failing_ops;
+}
+
+/* A cipher that fails ends the connection at once: what was not sealed is not sent. */
 static void test_replica_sealed_cipher_fails(void **state)
 {
-    struct snic_ebs_sec_ops fails = solar_toy_ops;
     (void)state;
-    begin_sealed();
+    begin_failing();
     sealed_up();
     peer.size = 0;
-    fails.gcm_seal = seal_fails;
-    fix.r->o.sec = &fails;
+    failing = CALL_SEAL;
+    failing_at = 1;
     replica_link_probe(fix.r, &fix.r->peers[1]);
     replica_settle(fix.r);
     assert_null(fix.r->peers[1].conn);
     run(5 * (uint64_t)MS);
     assert_int_equal(peer.closed, 1);
     assert_int_equal(peer.size, 0);
-    fix.r->o.sec = &solar_toy_ops;
+    sealed_up();
+    end_sealed();
+}
+
+/* Whichever call fails, of hellos, keys, blocks and datagrams: the next connection is right. */
+static void test_replica_sealed_any_cipher_call_fails(void **state)
+{
+    (void)state;
+    begin_failing();
+    for (uint32_t kind = CALL_MAC; kind < CALLS; kind++) {
+        for (uint32_t at = 1; at < 10; at++) {
+            failing = CALL_NONE;
+            sealed_up();
+            snic_net_abort(peer.c);
+            run(10 * (uint64_t)MS);
+            failing = (enum cipher_call)kind;
+            failing_at = at;
+            peer_connect();
+            peer_send(block, sealed_hello(hello()));
+            run(MS);
+            peer_read();
+            if (peer.frames[REPLICA_HELLO] == 1 && peer.hello.refusal == 0) {
+                memcpy(k.other, peer.hello.nonce, 16);
+                k.out.count = k.in.count = 0;
+                assert_int_equal(replica_conn_keys(&other, &k, &session), 0);
+                peer_send(block, sealed_ping());
+                run(5 * (uint64_t)MS);
+                (void)arrives(packet, sealed_dgram(1));
+            }
+            run(300 * (uint64_t)MS);
+            if (peer.c != NULL)
+                snic_net_abort(peer.c);
+            run(10 * (uint64_t)MS);
+            assert_null(fix.r->peers[1].conn);
+        }
+    }
+    failing = CALL_NONE;
+    sealed_up();
+    end_sealed();
+}
+
+/* The next key cannot be made, of what comes in or what goes out. */
+static void test_replica_sealed_next_key_fails(void **state)
+{
+    (void)state;
+    begin_failing();
+    for (uint32_t out = 0; out < 2; out++) {
+        sealed_up();
+        struct replica_conn *up = fix.r->peers[1].conn;
+        struct replica_key *node = out ? &up->out : &up->in;
+        struct replica_key *mine = out ? &k.in : &k.out;
+        node->count = mine->count = (UINT64_C(1) << 24) - 1;
+        uint32_t size = sealed_ping();
+        failing = CALL_MAC;
+        failing_at = 1;
+        peer_send(block, size);
+        run(5 * (uint64_t)MS);
+        failing = CALL_NONE;
+        assert_null(fix.r->peers[1].conn);
+        run(10 * (uint64_t)MS);
+    }
     sealed_up();
     end_sealed();
 }
@@ -547,6 +662,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_sealed_hints_bounded),
         cmocka_unit_test(test_replica_sealed_forged_hellos_not_named),
         cmocka_unit_test(test_replica_sealed_cipher_fails),
+        cmocka_unit_test(test_replica_sealed_any_cipher_call_fails),
+        cmocka_unit_test(test_replica_sealed_next_key_fails),
         cmocka_unit_test(test_replica_sealed_key_changes),
     };
     return SUPPORT_MAIN(argc, argv, tests);

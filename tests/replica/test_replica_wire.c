@@ -237,6 +237,49 @@ static void test_replica_wire_damage_refused(void **state)
     }
 }
 
+/* What the checksum of a peer is right for, and no node sends. */
+static void test_replica_wire_senseless_refused(void **state)
+{
+    unsigned char p[1024];
+    struct replica_hello h = hello_example();
+    struct replica_part part;
+    struct snic_ddp_msg d = ddp_example();
+    struct snic_member_msg m = member_example();
+    size_t at = 0;
+    (void)state;
+    memset(p, 0, sizeof(p));
+    replica_put_frame(p, REPLICA_BYTES, REPLICA_CHANNELS, 0);
+    assert_int_equal(replica_get_part(p, 4, &at, &part), SNIC_EPROTO);
+    replica_put_hello(p, &h);
+    p[6] = 1;
+    assert_int_equal(replica_get_hello(p, SNIC_REPLICA__HELLO, &h), SNIC_EPROTO);
+    for (uint32_t type = 0; type <= SNIC_DDP_OFFER + 1; type += SNIC_DDP_OFFER + 1) {
+        d.type = (uint8_t)type;
+        replica_put_ddp(p, 3, &d);
+        assert_int_equal(replica_get_ddp(p, 3, 100, &d), SNIC_EPROTO);
+    }
+    d = ddp_example();
+    replica_put_ddp(p, 4, &d);
+    assert_int_equal(replica_get_ddp(p, 4, 100, &d), 0);
+    p[SNIC_REPLICA__DDP_MOST - 1] = 1; /* more than version 4 has */
+    assert_int_equal(replica_get_ddp(p, 4, 100, &d), SNIC_EPROTO);
+    uint32_t size = replica_put_member(p, &m);
+    for (uint32_t n = 0; n < size; n++)
+        assert_int_equal(replica_get_member(p, n, &m), n == SNIC_REPLICA__MEMBER ? 0 : SNIC_EPROTO);
+    m = member_example();
+    unsigned char *node = p + SNIC_REPLICA__MEMBER + SNIC_REPLICA__VIEW; /* node 1: 5 bytes */
+    node[8] = SNIC_MEMBER_ADDR_MAX + 1;
+    assert_int_equal(replica_get_member(p, size, &m), SNIC_EPROTO);
+    m = member_example();
+    (void)replica_put_member(p, &m);
+    node[SNIC_REPLICA__VIEW_NODE + 4] = 0; /* its last byte is not needed */
+    assert_int_equal(replica_get_member(p, size, &m), SNIC_EPROTO);
+    m.view.epoch = 0; /* a view of none */
+    memset(p + SNIC_REPLICA__MEMBER, 0, SNIC_REPLICA__VIEW);
+    assert_int_equal(replica_get_member(p, SNIC_REPLICA__MEMBER + SNIC_REPLICA__VIEW, &m),
+                     SNIC_EPROTO);
+}
+
 /* The membership file. */
 static void test_replica_wire_record_round_trip(void **state)
 {
@@ -264,6 +307,11 @@ static void test_replica_wire_record_round_trip(void **state)
         p[i] ^= 1;
     }
     assert_int_equal(replica_get_record(p, size - 1, &out), SNIC_EPROTO);
+    for (uint32_t n = 0; n < SNIC_REPLICA__RECORD_HEAD; n++) { /* it says that it is shorter */
+        snic_put_le32(p + 8, n);
+        snic_put_le32(p, snic_crc32c(0, p + 4, n > 4 ? n - 4 : 0));
+        assert_int_equal(replica_get_record(p, n % 2 ? n : size, &out), SNIC_EPROTO);
+    }
     /* The largest, and one with a node of which all is zero. */
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
         r.decided.voter[n] = r.proposal.voter[n] = n + 1;
@@ -307,6 +355,16 @@ static void test_replica_wire_address_for_clients(void **state)
     memset(&v, 0, sizeof(v));
     assert_int_equal(snic_replica_client_addr(&v, 0, &out), SNIC_ENOENT);
     assert_int_equal(snic_replica_client_addr(&v, SNIC_MEMBER_NODES_MAX, &out), SNIC_EINVAL);
+    assert_int_equal(snic_net_addr_parse(&node, "10.0.0.1:7000"), 0);
+    assert_int_equal(replica_put_client(v.addr[0], &node), 0); /* of a node without one */
+    assert_true(replica_put_addr(v.addr[0], &node));
+    assert_int_equal(snic_net_addr_parse(&client, "unix:/a"), 0);
+    client.port = 1;
+    assert_int_equal(replica_put_client(v.addr[0], &client), 0);
+    assert_int_equal(replica_put_client(v.addr[0], &node), 1);
+    snic_put_le16(v.addr[0] + 8, 0); /* without a port */
+    assert_int_equal(snic_replica_client_addr(&v, 0, &out), SNIC_ENOENT);
+    memset(v.addr[0], 0, sizeof(v.addr[0]));
     for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
         memset(&node, 0, sizeof(node));
         memset(&client, 0, sizeof(client));
@@ -482,6 +540,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_wire_packet_round_trip),
         cmocka_unit_test(test_replica_wire_block_round_trip),
         cmocka_unit_test(test_replica_wire_damage_refused),
+        cmocka_unit_test(test_replica_wire_senseless_refused),
         cmocka_unit_test(test_replica_wire_record_round_trip),
         cmocka_unit_test(test_replica_wire_address_for_clients),
         cmocka_unit_test(test_replica_value_random_model),
