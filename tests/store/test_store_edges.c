@@ -483,6 +483,8 @@ static void test_store_edges_cursor_and_empty_key(void **state)
     (void)state;
     cursor.key_size = SNIC_STORE_KEY_MAX + 1;
     assert_int_equal(snic_store_next(c->node[0].s, &cursor, &e), SNIC_EMSGSIZE);
+    assert_int_equal(snic_store_look(c->node[0].s, cursor.key, SNIC_STORE_KEY_MAX + 1, &e),
+                     SNIC_EMSGSIZE);
     cursor.key_size = 0;
     cursor.prefix_size = SNIC_STORE_KEY_MAX + 1;
     assert_int_equal(snic_store_next(c->node[0].s, &cursor, &e), SNIC_EMSGSIZE);
@@ -510,6 +512,28 @@ static void test_store_edges_cursor_and_empty_key(void **state)
     assert_true(snic_store_latency(c->node[0].s, SNIC_STORE_CLASS_READ, 0)->count > 0);
     assert_null(snic_store_latency(c->node[0].s, SNIC_STORE_CLASSES, 0));
     assert_null(snic_store_latency(c->node[0].s, 0, SNIC_STORE_DURABILITIES));
+    done(c);
+}
+
+/* A watch of no key, of a position that has not been, and one that was never begun. */
+static void test_store_edges_watches_refused(void **state)
+{
+    struct store_cluster *c = fresh(NULL);
+    struct snic_store *s = c->node[0].s;
+    struct snic_store_watch w = {.key_size = 1}, none;
+    struct snic_store_event e;
+    (void)state;
+    memset(&none, 0, sizeof(none));
+    assert_int_equal(snic_store_watch_start(s, &w), SNIC_EINVAL);
+    w = (struct snic_store_watch){.prefix = 1};
+    assert_int_equal(snic_store_watch_start(s, &w), 0);
+    w.position.number++;
+    assert_int_equal(snic_store_watch_next(s, &w, &e), SNIC_EOVERFLOW);
+    assert_int_equal(snic_store_watch_next(s, &w, &e), SNIC_EAGAIN);
+    snic_store_watch_stop(s, &none);
+    snic_store_watch_stop(s, &w);
+    snic_store_watch_stop(s, &w);
+    assert_int_equal(s->stats.watches, 0);
     done(c);
 }
 
@@ -546,6 +570,16 @@ static void test_store_edges_check_finds_what_is_broken(void **state)
     BROKEN(top->generation, 0);
     BROKEN(s->p.nodes[s->p.heap[0]].due_ns, UINT64_MAX);
     BROKEN(s->p.nodes[s->p.heap[0]].heap, 7);
+    BROKEN(top->value, top->value + 1);
+    struct snic_store_op *op = op_of(&c->got, SNIC_STORE_PUT, "d");
+    op->flags = SNIC_STORE_OLD; /* of those that are known while they are under way */
+    assert_int_equal(store_begin(c, 0, &c->got), 0);
+    BROKEN(op->store, NULL);
+    BROKEN(op->state, STORE_OP_FREE);
+    BROKEN(op->state, STORE_OP_PAUSED + 1);
+    store_cluster_run(c, SECOND);
+    assert_int_equal(c->got.pending, 0);
+    assert_int_equal(op->result, 0); /* of nothing */
 #undef BROKEN
     done(c);
 }
@@ -565,6 +599,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_edges_very_many_end_at_one_moment),
         cmocka_unit_test(test_store_edges_names_depend_on_the_hash_key),
         cmocka_unit_test(test_store_edges_cursor_and_empty_key),
+        cmocka_unit_test(test_store_edges_watches_refused),
         cmocka_unit_test(test_store_edges_check_finds_what_is_broken),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -67,6 +67,7 @@ static void test_store_weak_second_key_refused(void **state)
         refused(c, n, SNIC_STORE_MODIFY, 0, 0);
         refused(c, n, SNIC_STORE_EXPIRE, 0, 0);
         assert_int_equal(snic_store_look(c->node[n].s, "second", 6, &e), SNIC_EEXIST);
+        assert_int_equal(snic_store_look(c->node[n].s, "other", 5, &e), SNIC_EEXIST);
         assert_memory_equal(e.key, "first", 5);
         assert_null(e.data);
     }
