@@ -328,8 +328,9 @@ static void replica_conn_connected(void *ctx, struct snic_net_conn *c, int error
 {
     struct replica_conn *k = ctx;
     (void)c;
-    if (error != 0 || k->state != REPLICA_CONN_OPENING)
-        return;
+    if (error != 0)
+        return; /* `closed` follows */
+    SNIC_ASSERT(k->state == REPLICA_CONN_OPENING);
     k->state = REPLICA_CONN_HELLO;
     k->since_ns = replica_conn_now(k->r);
     replica_conn_hello(k->r, k, 0);
@@ -483,9 +484,9 @@ void replica_conn_fire(struct snic_timer *t, uint64_t now_ns)
     uint64_t now = replica_conn_now(r);
     (void)now_ns;
     r->link_at = SNIC_NEVER;
-    if (r->state != SNIC_REPLICA_RUNNING) {
-        if (r->state == SNIC_REPLICA_READING)
-            replica_link_wake(r, now + REPLICA_BACKOFF_MIN);
+    SNIC_ASSERT(r->state != SNIC_REPLICA_STOPPED); /* N6 */
+    if (r->state == SNIC_REPLICA_READING) {
+        replica_link_wake(r, now + REPLICA_BACKOFF_MIN);
         return;
     }
     r->retrying = 1;

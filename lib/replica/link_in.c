@@ -75,9 +75,9 @@ static int replica_from_deliver(struct snic_replica *r, struct replica_peer *p, 
     const struct replica_conn *k = p->conn;
     struct snic_ddp_msg m = f->msg;
     struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
-    int room = replica_logs(&m) ? replica_log_room(r, replica_carries(&m) ? REPLICA_ROOM_RECORD
-                                                                          : REPLICA_ROOM_TOMBSTONE)
-                                : 0;
+    int room =
+        replica_log_room(r, replica_carries(&m) ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE);
+    SNIC_ASSERT(replica_logs(&m)); /* replica_channel_of */
     if (room == SNIC_EAGAIN) {
         replica_from_block(r, p, f, REPLICA_NO_LOG);
         return 0;

@@ -118,10 +118,9 @@ static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
     case SNIC_DDP_READY:
         r->restarts = 0;
         break;
-    case SNIC_DDP_CHANGED:
-        replica_changed(r, a);
-        break;
     default:
+        SNIC_ASSERT(a->type == SNIC_DDP_CHANGED);
+        replica_changed(r, a);
         break;
     }
 }

@@ -130,8 +130,7 @@ void replica_link_stop(struct snic_replica *r)
     for (uint32_t i = 0; i < r->conn_count; i++)
         replica_conn_abort(&r->conns[i]); /* those of nodes not known yet */
     r->to_flush = r->to_pump = 0;
-    if (r->listener != NULL)
-        snic_net_unlisten(r->listener);
+    snic_net_unlisten(r->listener);
     r->listener = NULL;
     snic_net_dgram_close(r->dgram);
 }
@@ -145,7 +144,7 @@ static void replica_conn_layout(struct snic_arena *a, struct snic_replica *r)
     r->conns = snic_arena_take(a, count, sizeof(*r->conns), 64);
     unsigned char *blocks = snic_arena_take(a, count, snic_align_up(block, 64), 64);
     unsigned char *buffers = snic_arena_take(a, count, 2 * SNIC_REPLICA__BUFFER, 64);
-    for (uint32_t i = 0; a->base != NULL && a->used != SIZE_MAX && i < count; i++) {
+    for (uint32_t i = 0; a->base != NULL && i < count; i++) {
         struct replica_conn *k = &r->conns[i];
         memset(k, 0, sizeof(*k));
         k->r = r;
@@ -166,7 +165,7 @@ static void replica_peer_layout(struct snic_arena *a, struct snic_replica *r,
     p->buckets = snic_arena_take(a, max, sizeof(*p->buckets), 64);
     for (uint32_t c = REPLICA_CH_WRITES; c < REPLICA_CHANNELS; c++)
         p->from[c].ring = snic_arena_take(a, 1, r->o.window_bytes, 64);
-    if (a->base == NULL || a->used == SIZE_MAX)
+    if (a->base == NULL)
         return;
     p->out_free = SNIC_REPLICA__NIL;
     for (uint32_t i = max; i-- > 0;) {
@@ -198,7 +197,7 @@ void replica_link_layout(struct snic_arena *a, struct snic_replica *r)
     for (uint32_t i = 0; i < r->spare_count; i++)
         replica_peer_layout(a, r, &r->spare[i]);
     replica_conn_layout(a, r);
-    if (a->base == NULL || a->used == SIZE_MAX)
+    if (a->base == NULL)
         return;
     r->send_free = SNIC_REPLICA__NIL;
     for (uint32_t i = sends; i-- > 0;) {

@@ -167,8 +167,9 @@ static void replica_layout(struct snic_arena *a, struct snic_replica *r)
         snic_arena_take(a, 1, replica_values_memsize(o->values_bytes), SNIC_REPLICA_ALIGN);
     replica_link_layout(a, r);
     replica_log_layout(a, r);
-    if (a->base == NULL || a->used == SIZE_MAX)
+    if (a->base == NULL)
         return;
+    SNIC_ASSERT(a->used != SIZE_MAX); /* snic_replica_init compares sizes */
     int result = snic_member_init(&r->member, member, snic_member_memsize(&m), &m);
     SNIC_ASSERT(result == 0);
     result = snic_ddp_init(&r->ddp, r->ddp_mem, r->ddp_size, &r->ddp_opts);

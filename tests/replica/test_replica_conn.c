@@ -215,7 +215,47 @@ static void test_replica_conn_silent_ones_make_room(void **state)
     end_link();
 }
 
-/* ---- The node connects ---- */
+/* Those that the node makes, and those that have shown what they are, are not what makes room. */
+static void test_replica_conn_own_ones_stay(void **state)
+{
+    enum { MANY = 4 * SNIC_REPLICA__CONNS_MORE };
+    static const struct snic_net_stream_events events = {.recv = held_recv, .closed = held_closed};
+    static struct snic_net_conn *held[MANY];
+    (void)state;
+    doors(7);
+    fix.o.node = 1;
+    fix.addrs[0].node = 1;
+    fix.addrs[1].node = 0;
+    start();
+    peer_listen(&fix.addrs[0]);
+    run(50 * (uint64_t)MS);
+    struct snic_net_conn *made = peer.c; /* its hello is not answered */
+    assert_non_null(made);
+    struct replica_hello h = hello();
+    h.src = 2;
+    h.dst = 1;
+    peer_connect_to(2, &fix.addrs[1]);
+    hello_send(&h);
+    struct snic_net_conn *agreed = peer.c; /* no proof */
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(snic_net_connect(fix.net[1], &fix.addrs[1], &events, &held[i], &held[i]),
+                         0);
+        run(MS);
+    }
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < fix.r->conn_count; i++)
+        own += fix.r->conns[i].initiator && fix.r->conns[i].state == REPLICA_CONN_HELLO;
+    assert_int_equal(own, 1);
+    for (uint32_t i = 0; i < MANY; i++)
+        if (held[i] != NULL)
+            snic_net_abort(held[i]);
+    peer_unlisten();
+    if (peer.c == agreed)
+        snic_net_abort(agreed);
+    snic_net_abort(made);
+    run(5 * (uint64_t)MS);
+    end_link();
+}
 
 static uint32_t attempts;
 
@@ -226,6 +266,26 @@ static void attempt_refuse(void *ctx, struct snic_net_conn *c, const struct snic
     attempts++;
     snic_net_abort(c);
 }
+
+/* The address of its listener is in use: no node, and nothing is left open. */
+static void test_replica_conn_address_in_use(void **state)
+{
+    struct snic_net_listener *l;
+    struct snic_replica *r = NULL;
+    (void)state;
+    doors(3);
+    assert_int_equal(snic_net_listen(fix.net[0], &fix.addrs[0], 0, attempt_refuse, NULL, &l), 0);
+    size_t size = snic_replica_memsize(&fix.o);
+    void *mem = support_guard_alloc(size, SNIC_REPLICA_ALIGN);
+    assert_true(snic_replica_init(&r, mem, size, &fix.o) < 0);
+    assert_null(r);
+    snic_net_unlisten(l);
+    (void)snic_world_run(fix.world, snic_world_now(fix.world) + MS, UINT32_MAX);
+    support_guard_free(mem);
+    finish();
+}
+
+/* ---- The node connects ---- */
 
 /* The node under test has number 1, on host 0; node 0 is the test. */
 static void begin_initiator(void)
@@ -449,8 +509,12 @@ static void test_replica_conn_too_many_nodes(void **state)
     run(10 * (uint64_t)MS);
     struct snic_net_addr other = fix.addrs[1];
     other.port++;
-    replica_link_know(fix.r, 3, 1, &other); /* there is no connection to end */
-    replica_link_know(fix.r, 7, 2, &fix.addrs[2]);
+    replica_link_know(fix.r, 3, 1, &other);        /* there is no connection to end */
+    struct snic_member_view v = {.configured = 7}; /* of node 2 no address */
+    replica_addrs(fix.r, &v);
+    assert_int_equal(fix.r->failure, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        replica_link_know(fix.r, 7, 2, &fix.addrs[2]);
     replica_settle(fix.r);
     assert_int_equal(info().state, SNIC_REPLICA_STOPPED);
     assert_int_equal(info().failure, SNIC_ENOSPC);
@@ -486,6 +550,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_conn_half_open_found_beside_another),
         cmocka_unit_test(test_replica_conn_new_connection_replaces_old),
         cmocka_unit_test(test_replica_conn_silent_ones_make_room),
+        cmocka_unit_test(test_replica_conn_own_ones_stay),
+        cmocka_unit_test(test_replica_conn_address_in_use),
         cmocka_unit_test(test_replica_conn_attempts_back_off_by_two),
         cmocka_unit_test(test_replica_conn_answers_refused),
         cmocka_unit_test(test_replica_conn_places_used_up),

@@ -72,6 +72,17 @@ static void test_replica_edges_options_checked(void **state)
     o = fix.o;
     o.keys_max = 0;
     assert_int_equal(snic_replica_records(&o), 0);
+    support_guard_free(mem);
+    finish();
+}
+
+static void test_replica_edges_memory_and_address_checked(void **state)
+{
+    struct snic_replica *r = NULL;
+    (void)state;
+    doors(1);
+    size_t size = snic_replica_memsize(&fix.o);
+    unsigned char *mem = support_guard_alloc(size + 8, SNIC_REPLICA_ALIGN);
     assert_int_equal(snic_replica_init(&r, mem, size - 1, &fix.o), SNIC_ENOSPC);
     assert_int_equal(snic_replica_init(&r, mem + 8, size, &fix.o), SNIC_EINVAL);
     /* Its address is in use. */
@@ -376,6 +387,8 @@ static void test_replica_edges_reconfigure_refused(void **state)
     assert_int_equal(snic_replica_reconfigure(fix.r, &right), SNIC_ENOSPC);
     snic_replica_stop(fix.r);
     assert_int_equal(snic_replica_reconfigure(fix.r, &right), SNIC_ESTALE);
+    struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
+    assert_int_equal(replica_step_ddp(fix.r, &tick), SNIC_ESTALE);
     stop();
     finish();
 }
@@ -481,6 +494,10 @@ static void test_replica_edges_check_broken_detected(void **state)
     BREAK(v->unit[last].state = REPLICA_U_INSIDE, v->unit[last].state = REPLICA_U_LAST);
     uint32_t units = f->units;
     BREAK(f->units = 0, f->units = units);
+    struct replica_unit two[] = {f[1], f[units - 1]}; /* two that are free, side by side */
+    BREAK((f->units = 1, f[1].units = units - 1, f[1].state = REPLICA_U_FREE,
+           f[units - 1].first = v->free[order] + 1),
+          (f->units = units, f[1] = two[0], f[units - 1] = two[1]));
     BREAK(f->next = v->free[order], f->next = SNIC_REPLICA__NIL); /* in a circle */
     uint64_t classes = v->classes[order / 64];
     uint32_t moved = v->free[order];
@@ -505,6 +522,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_edges_options_checked),
+        cmocka_unit_test(test_replica_edges_memory_and_address_checked),
         cmocka_unit_test(test_replica_edges_link_options_checked),
         cmocka_unit_test(test_replica_edges_operations_refused),
         cmocka_unit_test(test_replica_edges_next_gives_keys),

@@ -500,6 +500,34 @@ static void test_replica_link_datagrams_gathered(void **state)
     end_link();
 }
 
+/* The network takes one datagram at a time: others are lost, and counted. Versions that the header
+ * names and this node does not have are refused. */
+static void test_replica_link_datagrams_lost_or_refused(void **state)
+{
+    struct snic_member_msg m = {.type = SNIC_MEMBER_HEARTBEAT, .seq = 1};
+    unsigned char p[SNIC_REPLICA__PACKET];
+    struct replica_packet h = {.version = 3, .src = 1, .lowest = 2, .highest = 4, .cluster = 0xc1};
+    (void)state;
+    doors_of(7, 1);
+    start();
+    run(10 * (uint64_t)MS);
+    uint64_t lost = info().lost_sends, refused = info().refused;
+    replica_link_member(fix.r, 1 << 1 | 1 << 2, &m);
+    replica_dgram_flush(fix.r);
+    assert_int_equal(info().lost_sends, lost + 1);
+    replica_put_packet(p, &h);
+    replica_put_packet_crc(p, sizeof(p));
+    struct snic_net_msg in = {.data = p, .size = sizeof(p), .peer = fix.addrs[1]};
+    for (uint32_t version = 2; version <= 4; version++) {
+        fix.r->wire_lowest = fix.r->wire_highest = version;
+        replica_dgram_recv(fix.r, fix.r->dgram, &in, 1);
+        refused += version != 3;
+        assert_int_equal(info().refused, refused);
+    }
+    fix.r->wire_lowest = fix.r->wire_highest = 3;
+    end_link();
+}
+
 /* Times that another node may send and that make no sense are no round trip. */
 static void test_replica_link_senseless_times(void **state)
 {
@@ -543,6 +571,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_link_silent_reader_bounded),
         cmocka_unit_test(test_replica_link_wrong_message_behind_blocked_one),
         cmocka_unit_test(test_replica_link_datagrams_gathered),
+        cmocka_unit_test(test_replica_link_datagrams_lost_or_refused),
         cmocka_unit_test(test_replica_link_senseless_times),
     };
     return SUPPORT_MAIN(argc, argv, tests);

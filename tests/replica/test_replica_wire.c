@@ -307,7 +307,7 @@ static void test_replica_wire_record_round_trip(void **state)
         p[i] ^= 1;
     }
     assert_int_equal(replica_get_record(p, size - 1, &out), SNIC_EPROTO);
-    for (uint32_t n = 0; n < SNIC_REPLICA__RECORD_HEAD; n++) { /* it says that it is shorter */
+    for (uint32_t n = 0; n < SNIC_REPLICA__RECORD_HEAD; n++) { /* a smaller length */
         snic_put_le32(p + 8, n);
         snic_put_le32(p, snic_crc32c(0, p + 4, n > 4 ? n - 4 : 0));
         assert_int_equal(replica_get_record(p, n % 2 ? n : size, &out), SNIC_EPROTO);
@@ -390,6 +390,18 @@ static void test_replica_wire_address_for_clients(void **state)
             int result = snic_replica_client_addr(&v, 2, &out);
             assert_true(result == 0 || result == SNIC_ENOENT);
         }
+}
+
+/* Memory for less than a unit takes nothing. */
+static void test_replica_value_no_memory(void **state)
+{
+    struct replica_values v;
+    void *mem = support_guard_alloc(replica_values_memsize(0) + 64, SNIC_REPLICA_ALIGN);
+    (void)state;
+    replica_values_init(&v, mem, 0);
+    assert_true(replica_value_new(&v, 0) == 0);
+    assert_int_equal(replica_values_check(&v), 0);
+    support_guard_free(mem);
 }
 
 enum { VALUES = 64 };
@@ -531,6 +543,9 @@ static void test_replica_room_full_or_busy(void **state)
         assert_int_equal(replica_log_room(&r, REPLICA_ROOM_RECORD), cases[i].record);
         assert_int_equal(replica_log_room(&r, REPLICA_ROOM_TOMBSTONE), cases[i].tombstone);
     }
+    r.log = (struct replica_log){.entries = 256, .tail = 1, .refusal = SNIC_ENOSPC};
+    r.restarts = 1; /* deletions are possible when all have the same records */
+    assert_int_equal(replica_log_room(&r, REPLICA_ROOM_RECORD), 0);
 }
 
 int main(int argc, char **argv)
@@ -543,6 +558,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_wire_senseless_refused),
         cmocka_unit_test(test_replica_wire_record_round_trip),
         cmocka_unit_test(test_replica_wire_address_for_clients),
+        cmocka_unit_test(test_replica_value_no_memory),
         cmocka_unit_test(test_replica_value_random_model),
         cmocka_unit_test(test_replica_value_little_is_wasted),
         cmocka_unit_test(test_replica_value_many_references),
