@@ -92,6 +92,10 @@
  *
  * Lost files. A node that lost its membership file has a new one, which no view names: it has no
  * vote, since it may have promised something; it can hold data again. REPLACE gives the vote back.
+ * Views distinguish a node's files by their numbers, `since`: a later file has a higher one. They
+ * come from no clock: a new file begins with a random number, and when it learns of a higher one of
+ * its node, from a view or from what others have heard, it adds its own to that. Once it has
+ * promised something or is named by a view its number stays.
  * A file that a view has passed over (removed, or replaced by a later one) is dead: such a node
  * waits in state REPLACED for an operator to give it a new, empty disk. The old one is needed until
  * a majority of the voters has the view on disk (VIEW there): its vote may be one of those that
@@ -118,6 +122,8 @@ struct snic_member;
 
 #define SNIC_MEMBER_ALIGN 64
 #define SNIC_MEMBER_NODES_MAX 16
+/** Numbers of empty files are drawn from 1 to this (BOOT). */
+#define SNIC_MEMBER_FILE_NUMBERS (1u << 20)
 /** The last epoch: what fits into the timestamps of ddp.h. */
 #define SNIC_MEMBER_EPOCH_MAX ((1u << 22) - 1)
 #define SNIC_MEMBER_NS_MAX ((uint64_t)1 << 40)
@@ -246,10 +252,11 @@ struct snic_member_msg {
 enum snic_member_event_type {
     /**
      * The first event. With `record`: what the file holds; `incarnation` is not used. Without: the
-     * file is EMPTY or broken, and `incarnation` must be above all this node ever had (the seconds
-     * since 1970 will do), or 0: then it only looks on, state LOST. In flags FIRST: this is a new
-     * cluster, no node of which has run before; and LOG_GOOD. The process that had this number
-     * before must have ended (a lock on the file proves it).
+     * file is EMPTY or broken, and `incarnation` is a random number, 1 to
+     * SNIC_MEMBER_FILE_NUMBERS, whatever this node had before (Lost files), or 0: then it only
+     * looks on, state LOST. In flags FIRST: this is a new cluster, no node of which has run before;
+     * and LOG_GOOD. The process that had this number before must have ended (a lock on the file
+     * proves it).
      */
     SNIC_MEMBER_BOOT = 1,
     SNIC_MEMBER_STORED,   /**< id: that STORE is durable. A STORE that fails: end the process     */

@@ -268,6 +268,11 @@ int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg
     m->dead &= (uint16_t)~member_bit(n);
     if (msg->epoch < m->rec.decided.epoch)
         m->due.send[SNIC_MEMBER_DECIDED] |= member_bit(n);
+    if (msg->dst_incarnation > m->rec.incarnation && m->rec.incarnation != 0 &&
+        member_is_blank(m) && m->phase == MEMBER_IDLE) {
+        member_changed(m);
+        member_renumber(m, msg->dst_incarnation);
+    }
     if (msg->src_incarnation == 0 || msg->src_incarnation < p->incarnation)
         return 0;
     if (msg->src_incarnation > p->incarnation)

@@ -286,6 +286,8 @@ uint16_t member_alive(const struct snic_member *m);
 uint32_t member_incarnation_of(const struct snic_member *m, uint32_t n);
 uint32_t member_since_of(const struct snic_member *m, uint32_t n);
 int member_is_majority(const struct snic_member *m, uint32_t mask);
+int member_is_blank(const struct snic_member *m);
+void member_renumber(struct snic_member *m, uint32_t above);
 int member_view_is_sane(const struct snic_member_view *v);
 int member_record_is_sane(const struct snic_member_record *r);
 void member_changed(struct snic_member *m);

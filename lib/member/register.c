@@ -25,17 +25,34 @@ static void member_unpark(struct snic_member *m)
     memset(&m->parked_view, 0, sizeof(m->parked_view));
 }
 
+/* Is the view's number of this node one of another file of it, after which this one began? */
+static int member_is_later(const struct snic_member *m)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint32_t self = m->opts.node;
+    uint32_t theirs = v->incarnation[self];
+    if (!member_has(v->configured, self) || v->voter[self] == m->rec.since ||
+        (member_has(v->learners, self) && theirs == m->rec.incarnation))
+        return 0;
+    return m->rec.since <= snic_max_u64(v->voter[self], theirs);
+}
+
 /*
  * Under which incarnation a node may come back: one that no view had, even if it never stopped
- * running. By it the others distinguish it from what they recorded of it before.
+ * running. By it the others distinguish it from what they recorded of it before. blank: of its file
+ * before this view.
  */
-static void member_learn_own(struct snic_member *m)
+static void member_learn_own(struct snic_member *m, int blank)
 {
     const struct snic_member_view *v = &m->rec.decided;
     uint32_t self = m->opts.node;
     uint32_t theirs = v->incarnation[self];
     int member = member_has(v->full | v->learners, self) && theirs == m->rec.incarnation;
     m->rec.flags &= ~(uint32_t)SNIC_MEMBER_REC_FIRST;
+    if (blank && m->rec.incarnation != 0 && member_is_later(m)) {
+        member_renumber(m, (uint32_t)snic_max_u64(v->voter[self], theirs));
+        return;
+    }
     if (member || m->rec.incarnation == 0)
         return;
     if (!member_has(v->configured, self) || member_is_dead_file(v, self, m->rec.since))
@@ -53,6 +70,7 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
 {
     struct snic_member_view old = m->rec.decided;
     uint32_t self = m->opts.node;
+    int blank = member_is_blank(m);
     SNIC_ASSERT(member_view_is_sane(v));
     if (v->epoch <= old.epoch)
         return;
@@ -93,7 +111,7 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
     }
     if (m->lease_until_ns != 0 && !member_is_full(v, self, m->rec.incarnation)) /* M5 */
         member_fence_self(m, v->epoch);
-    member_learn_own(m);
+    member_learn_own(m, blank);
     member_change_learned(m);
 }
 

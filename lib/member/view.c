@@ -73,6 +73,33 @@ void member_changed(struct snic_member *m)
     m->generation++;
 }
 
+/* ---- The own file ---- */
+
+/* As good as none: it promised nothing, and no view that it knows has named it, or is of a file or
+ * process after it. */
+int member_is_blank(const struct snic_member *m)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint32_t self = m->opts.node;
+    return m->rec.promised == 0 && m->rec.accepted == 0 && v->voter[self] < m->rec.since &&
+           v->incarnation[self] < m->rec.since;
+}
+
+/*
+ * A blank file begins anew, above a number that its node has had. Two files of a node that begin
+ * above the same one differ in their first numbers, which are random (BOOT).
+ */
+void member_renumber(struct snic_member *m, uint32_t above)
+{
+    uint64_t number = (uint64_t)above + 1 + m->rec.since % SNIC_MEMBER_FILE_NUMBERS;
+    m->rec.incarnation = number <= UINT32_MAX ? (uint32_t)number : 0;
+    m->rec.since = SNIC_MEMBER__BUG(37) ? m->rec.since : m->rec.incarnation;
+    m->born = m->rec.incarnation;
+    m->incarnation_generation = m->generation;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++)
+        m->peers[n].mutual = 0; /* that was another process */
+}
+
 /* ---- The other nodes ---- */
 
 /* Heard in both directions within detect_ns; itself too. */

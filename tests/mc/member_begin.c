@@ -175,7 +175,8 @@ void mw_begin_state(struct mw_world *w)
                                .timed = o->ends != 0,
                                .founders = o->founders,
                                .witness = o->witness,
-                               .add_witness = o->add_witness};
+                               .add_witness = o->add_witness,
+                               .below = o->below};
     struct mw_state *s = &w->first;
     uint32_t n, round;
 

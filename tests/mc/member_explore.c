@@ -60,6 +60,7 @@ static const struct {
                {"removes", &o.change[1]},
                {"replaces", &o.change[2]},
                {"add_witness", &o.add_witness},
+               {"below", &o.below},
                {"clockless", &o.clockless},
                {"misuse", &o.misuse},
                {"olds", &o.olds},

@@ -14,6 +14,7 @@ struct mn_node {
     struct mn_sum sum;
     uint64_t timed; /* time passes */
     uint64_t top;   /* its highest incarnation */
+    uint64_t files; /* that it has had */
     struct snic_member_record disk, store, old;
     _Alignas(MC_INTERN_ALIGN) unsigned char engine[];
 };
@@ -302,6 +303,9 @@ static void mn_boot(struct mn_work *w, uint32_t flags)
             n->old = n->disk;
         n->sum.has_old |= n->sum.has_disk;
         ev.incarnation = (uint32_t)n->top + (n->sum.has_disk ? 4 : 1); /* the old file has some */
+        if (w->s->o.below)
+            ev.incarnation = n->files == 0 ? 64 : 8 * (uint32_t)n->files;
+        n->files += w->s->o.below;
     }
     n->sum.alive = 1;
     if (snic_member_init(&m, n->engine, w->s->engine_size, &o) != 0)

@@ -104,6 +104,7 @@ struct mn_space_opts {
     uint32_t founders; /* 0: all; bits */
     uint32_t witness;
     uint32_t add_witness; /* what is added is one */
+    uint32_t below;       /* numbers of new files: below those of the first, each once */
     int32_t ppm[MN_NODES];
 };
 struct mn_space *mn_space_new(const struct mn_space_opts *o);

@@ -198,7 +198,7 @@ static void mw_on_disk(struct mw_world *w, struct mw_state *s, uint32_t n)
     const struct snic_member_record *a = mn_disk(w->space, s->h.node[n]);
     const struct snic_member_record *b = mn_store(w->space, s->h.node[n]);
 
-    int another = b->since > a->incarnation; /* the file was lost */
+    int another = b->since != a->since; /* the file was lost, or is blank */
 
     if (!another && (b->decided.epoch < a->decided.epoch || b->incarnation < a->incarnation))
         s->h.bad = MW_B_FILE;
@@ -302,11 +302,11 @@ int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t e
     if (kind == MN_STORED || (kind == MN_CRASH && (event & 1) != 0))
         mw_on_disk(w, s, n);
     s->h.node[n] = r->node;
-    if (kind == MN_BOOT && s->h.sent_as[n] != 0 && (event & MN_OLD) == 0 &&
+    if (kind == MN_BOOT && (event & (w->o.below ? MN_OLD | MN_LOST : MN_OLD)) != 0)
+        s->h.sent_as[n] = 0;
+    if (kind == MN_BOOT && s->h.sent_as[n] != 0 &&
         mw_sum(w, s, n)->incarnation <= s->h.sent_as[n])
         s->h.bad = MW_B_TWICE;
-    if (kind == MN_BOOT && (event & MN_OLD) != 0)
-        s->h.sent_as[n] = 0;
     if (kind == MN_BOOT)
         for (i = 0; i < MW_EPOCHS; i++)
             s->h.before[i][n] = 0;

@@ -66,6 +66,7 @@ struct mw_opts {
     uint32_t changes;
     uint32_t change[3];   /* which: nodes by enum snic_member_change - 1 */
     uint32_t add_witness; /* what is added is one */
+    uint32_t below;       /* numbers of new files: below those of the first, each once */
     uint32_t misuse;      /* who lost its file is started with FIRST */
     uint32_t olds;        /* boots with a file that was lost */
     uint32_t confirms;

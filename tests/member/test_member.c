@@ -406,6 +406,89 @@ static void test_member_without_file_never_votes(void **state)
     assert_int_equal(st.vote, 0);
 }
 
+/*
+ * The number of an empty file needs no order: above what a view or another node knows of its node
+ * the file begins anew, while it has promised nothing and no view has named it.
+ */
+static void test_member_empty_file_takes_later_number(void **state)
+{
+    const struct {
+        uint32_t number, voter, incarnation, full, learners, want;
+    } views[] = {
+        {3, 40, 90, 6, 0, 94},   /* below both */
+        {70, 40, 90, 6, 0, 161}, /* its log would pass for one of that time */
+        {90, 40, 90, 7, 0, 181}, /* it would be FULL out of nothing */
+        {90, 40, 90, 6, 1, 90},  /* it is that learner */
+        {91, 40, 90, 6, 0, 91},  /* above both */
+        {40, 40, 90, 6, 0, 40},  /* it is the voter */
+        {(1 << 20) + 3, 1 << 21, 90, 6, 0, (1 << 21) + 4},
+        {3, UINT32_MAX - 3, 90, 6, 0, 0}, /* there is none */
+    };
+    struct snic_member_status st;
+    struct one t;
+    (void)state;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(views); i++) {
+        struct snic_member_event boot = {.type = SNIC_MEMBER_BOOT, .flags = SNIC_MEMBER_FIRST};
+        struct snic_member_msg m = one_from(1, SNIC_MEMBER_DECIDED, 9);
+        boot.incarnation = views[i].number;
+        one_init(&t);
+        assert_int_equal(one_step(&t, &boot), 0);
+        one_store(&t);
+        m.view = one_view(9, (uint16_t)views[i].full, (uint16_t)views[i].learners);
+        m.view.voter[0] = views[i].voter;
+        m.view.incarnation[0] = views[i].incarnation;
+        assert_int_equal(one_message(&t, &m), 0);
+        const struct snic_member_action *a = one_action(&t, SNIC_MEMBER_STORE);
+        snic_member_get_status(t.m, &st);
+        if (views[i].want == 0) {
+            assert_null(a);
+            assert_int_equal(st.state, SNIC_MEMBER_LOST);
+            continue;
+        }
+        assert_int_equal(a->record.since, views[i].want);
+        assert_int_equal(a->record.flags, 0);
+        one_store(&t);
+        snic_member_get_status(t.m, &st);
+        assert_int_equal(st.vote, views[i].number == 40);
+        assert_int_equal(st.role == SNIC_MEMBER_ROLE_FULL, 0);
+    }
+}
+
+/* Before the first view, too: from what others have heard. But not if the file has promised. */
+static void test_member_empty_file_hears_of_its_numbers(void **state)
+{
+    struct snic_member_event boot = {
+        .type = SNIC_MEMBER_BOOT, .flags = SNIC_MEMBER_FIRST, .incarnation = 2};
+    struct snic_member_msg p = one_from(1, SNIC_MEMBER_PREPARE, 1);
+    struct snic_member_status st;
+    struct one t;
+    (void)state;
+    for (uint32_t votes = 0; votes < 2; votes++) {
+        one_init(&t);
+        assert_int_equal(one_step(&t, &boot), 0);
+        one_store(&t);
+        if (votes) {
+            p.ballot = one_ballot(1, 1);
+            assert_int_equal(one_message(&t, &p), 0);
+            one_store(&t);
+        }
+        assert_int_equal(one_heartbeat(&t, 1, 0, 5, SNIC_MEMBER_MSG_FIRST), 0); /* it heard 5 */
+        snic_member_get_status(t.m, &st);
+        assert_int_equal(st.incarnation, votes ? 2 : 8);
+        if (votes)
+            continue;
+        assert_int_equal(st.state, SNIC_MEMBER_BOOTING);
+        const struct snic_member_action *a = one_action(&t, SNIC_MEMBER_STORE);
+        assert_int_equal(a->record.since, 8);
+        assert_int_equal(a->record.flags, SNIC_MEMBER_REC_FIRST);
+        one_store(&t);
+        assert_int_equal(one_heartbeat(&t, 1, 0, 5, SNIC_MEMBER_MSG_FIRST), 0);
+        snic_member_get_status(t.m, &st);
+        assert_int_equal(st.incarnation, 8);
+        assert_int_equal(st.hears, 1); /* of another process */
+    }
+}
+
 /* ---- Hostile messages ---- */
 
 static void test_member_messages_without_sense_counted(void **state)
@@ -482,6 +565,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_member_fenced_stops_serving_and_requests),
         cmocka_unit_test(test_member_booted_is_fenced),
         cmocka_unit_test(test_member_without_file_never_votes),
+        cmocka_unit_test(test_member_empty_file_takes_later_number),
+        cmocka_unit_test(test_member_empty_file_hears_of_its_numbers),
         cmocka_unit_test(test_member_messages_without_sense_counted),
     };
     return SUPPORT_MAIN(argc, argv, tests);

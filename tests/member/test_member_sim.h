@@ -67,7 +67,6 @@ struct sim_node {
     int up;
     int has_disk;
     int lost; /* its file, once */
-    uint32_t lost_run;
     uint32_t run_number;
     uint64_t paused_until; /* true time */
     uint64_t up_at;        /* of one that is down */

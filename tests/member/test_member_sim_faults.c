@@ -167,7 +167,6 @@ static void sim_new_disk(struct sim *s, uint32_t i)
         return;
     sim_down(s, i);
     n->lost = 1;
-    n->lost_run = n->run_number;
     n->has_disk = 0;
     n->log = 0;
     memset(&n->disk, 0, sizeof(n->disk));

@@ -143,7 +143,9 @@ void sim_up(struct sim *s, uint32_t i, int first)
     if (s->now >= s->end_faults)
         n->good = 1;
     ev.flags = (first ? SNIC_MEMBER_FIRST : 0u) | (n->good ? SNIC_MEMBER_LOG_GOOD : 0u);
-    ev.incarnation = 1000 * n->run_number + 1;
+    /* A new file's is above all, or below the first one's; never the same. */
+    int below = n->lost && n->run_number % 2 != 0;
+    ev.incarnation = below ? n->run_number : 1000 * n->run_number + 1;
     ev.record = n->has_disk ? &n->disk : NULL;
     if (s->o.trace)
         printf("%12llu UP %u%s log %llu\n", (unsigned long long)s->now, i,
@@ -180,7 +182,6 @@ void sim_down(struct sim *s, uint32_t i)
     if (!s->o.calm && !s->changes && !n->lost && voters * 2 > (int)s->count && s->count > 2 &&
         s->newest > 0 && sim_chance(s, 40)) {
         n->lost = 1;
-        n->lost_run = n->run_number;
         n->has_disk = 0;
         n->log = 0; /* the whole disk */
         if (s->o.trace)

@@ -16,7 +16,7 @@ static int sim_is_gone(const struct sim *s)
         return 1;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct sim_node *n = &s->nodes[i];
-        if ((v->full >> i & 1) && (!n->lost || v->incarnation[i] > 1000 * n->lost_run + 1000))
+        if ((v->full >> i & 1) && (!n->lost || (n->has_disk && v->incarnation[i] >= n->disk.since)))
             return 0;
     }
     return 1;

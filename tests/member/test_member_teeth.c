@@ -63,6 +63,7 @@ static const struct teeth_case cases[] = {
     {33, 0, "a configuration changes unannounced"},
     {34, 0, "a new file votes before a view names it"},
     {36, 0, "the file of a node does not matter for its vote"},
+    {37, 0, "an empty log passes for that of the file before"},
     {0, 8, "clocks eight times worse than the option allows"},
 };
 
