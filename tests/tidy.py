@@ -100,6 +100,15 @@ BANNED_CORE = {
     "clock_gettime": "now_ns as a parameter", "usleep": "the loop", "sleep": "the loop",
     "nanosleep": "the loop", "abort": "SNIC_ASSERT", "exit": "an error return",
 }
+# The wall clock goes back and jumps: no part of a node may depend on it, but these.
+NODE = ("lib/", "include/", "examples/ddp_server/", "examples/resp/", "examples/server/",
+        "examples/common")
+WALL_CLOCK = re.compile(r"\bCLOCK_REALTIME\b|\b(?:time|gettimeofday|timespec_get|ftime)\s*\(")
+WALL_CLOCK_USERS = {
+    "lib/net/uring_dgram_recv.c", # the kernel's stamps of datagrams, as ages
+    "examples/common.c", # times in a log
+    "examples/ddp_server/error.c", # clients' times of day: TIME, EXPIREAT
+}
 MALLOC = ["malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "strdup"]
 
 offences = []
@@ -240,6 +249,15 @@ def check_banned(path, code, in_lib, in_backend, may_allocate):
         for call in re.finditer(r"(?<![\w.>])(\w+)\s*\(", line):
             if call.group(1) in banned:
                 offend(path, i, f"{call.group(1)}(): use {banned[call.group(1)]}")
+
+
+def check_wall_clock(rel, code):
+    if not rel.startswith(NODE) or rel in WALL_CLOCK_USERS:
+        return
+    for i, line in enumerate(code.split("\n"), 1):
+        use = WALL_CLOCK.search(line)
+        if use:
+            offend(os.path.join(ROOT, rel), i, f"{use.group(0)}: the wall clock, in a node")
 
 
 def check_includes(path, table, backends):
@@ -472,6 +490,7 @@ def rules():
         in_lib = rel.startswith(("lib/", "include/"))
         check_functions(path, code)
         check_banned(path, code, in_lib, path in backends, module_of(path) in DOORS)
+        check_wall_clock(rel, code)
         check_includes(path, table, backends)
         if rel.startswith("lib/"):
             check_names(path, code, owners)

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define IDENTITY_VERSION 1
@@ -65,17 +64,6 @@ static int identity_write(const struct ds_config *c, const char *path)
     return ok && rename(temporary, path) == 0 && ex_folder_sync(path) == 0 ? 0 : -1;
 }
 
-/* The number of a node's files (member.h) is the second that they were begun in: a new directory's
- * begins after the last second of any process that had an older one. */
-static void identity_wait(void)
-{
-    const struct timespec pause = {.tv_nsec = 10000000};
-    time_t begun = time(NULL);
-
-    while (time(NULL) == begun)
-        (void)nanosleep(&pause, NULL);
-}
-
 void ds_identity_check(const struct ds_config *c)
 {
     char path[4100];
@@ -89,7 +77,6 @@ void ds_identity_check(const struct ds_config *c)
     if (fd < 0 && errno == ENOENT) {
         if (identity_write(c, path) != 0)
             ex_die("cannot write '%s' (--dir): %s", path, strerror(errno));
-        identity_wait();
         return;
     }
     if (fd < 0)

@@ -85,6 +85,15 @@ static uint64_t shard_clock(void *ctx)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Of an empty log: of no clock, which may have been set back since the disk before was lost. */
+static uint32_t shard_file_number(void)
+{
+    uint32_t number;
+
+    ds_random(&number, sizeof(number));
+    return number % SNIC_MEMBER_FILE_NUMBERS + 1;
+}
+
 static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
                           struct snic_net_addr addrs[DS_NODES_MAX])
 {
@@ -103,7 +112,7 @@ static void shard_options(struct ds_shard *s, struct snic_replica_opts *o,
     o->addrs = addrs;
     o->cluster = shard_cluster(s);
     o->node = (uint32_t)c->node;
-    o->incarnation = (uint32_t)time(NULL);
+    o->incarnation = shard_file_number();
     o->configured = (uint16_t)((1u << c->nodes) - 1);
     o->witness = (uint16_t)(c->witness < c->nodes ? 1u << c->witness : 0);
     o->model = SNIC_DDP_SYNCH;
@@ -221,7 +230,7 @@ void ds_shard_prepare(struct ds_shard *s)
     snic_timer_init(&s->turn_timer, ds_turn_fire);
     snic_timer_init(&s->retry_timer, ds_request_retry);
     s->drain.fn = shard_drain;
-    s->random = (uint64_t)time(NULL) ^ s->index;
+    ds_random(&s->random, sizeof(s->random));
     (void)pthread_mutex_init(&s->lock, NULL);
     s->stop.fn = shard_stop;
     snic_timer_init(&s->publish, shard_publish);

@@ -171,8 +171,8 @@ struct snic_replica_opts {
     const struct snic_net_addr *addrs; /**< by node number, of all configured ones; copied       */
     uint64_t cluster; /**< a number drawn at random when the cluster is founded; in its file, too */
     uint32_t node;
-    /** Of a node without a usable log: above all that it ever had, such as the seconds since 1970;
-     * 0: it only looks on (member.h, state LOST). */
+    /** Of a node without a usable log: random, 1 to SNIC_MEMBER_FILE_NUMBERS (member.h, Lost
+     * files); 0: it only looks on (state LOST). */
     uint32_t incarnation;
     uint16_t configured; /**< nodes at the founding, the same at all; later a view has them: of a
                               node that is added, itself and some (member.h)                    */
