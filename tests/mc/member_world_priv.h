@@ -107,11 +107,23 @@ static inline const struct mn_sum *mw_sum(const struct mw_world *w, const struct
     return mn_sum(w->space, s->h.node[n]);
 }
 
+/* Is a node, in an incarnation, one of those @members of a view? */
+static inline int mw_is(uint32_t members, const struct snic_member_view *v, uint32_t n,
+                        uint32_t inc)
+{
+    return (members >> n & 1) != 0 && v->incarnation[n] == inc;
+}
+
 /* ---- member_world.c ---- */
 
 void mw_take(struct mw_state *s, uint32_t message);
 /* 0: it had no effect. */
 int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event);
+
+/* ---- member_chosen.c ---- */
+
+/* The node's STORE is on its disk. */
+void mw_on_disk(struct mw_world *w, struct mw_state *s, uint32_t n);
 
 /* ---- member_begin.c ---- */
 

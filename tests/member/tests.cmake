@@ -13,7 +13,7 @@ endif()
 # Every order of events in small scopes; the engine's sources once more, as in ddp/tests.cmake.
 if(NOT SNIC_SINGLE AND "member" IN_LIST SNIC_WANTED_MODULES)
   set(_mm mc/mc.c mc/mc_table.c mc/mc_front.c mc/mc_script.c mc/mc_intern.c mc/member_engine.c
-    mc/member_node.c mc/member_world.c mc/member_begin.c mc/member_clock.c)
+    mc/member_node.c mc/member_world.c mc/member_chosen.c mc/member_begin.c mc/member_clock.c)
   snic_test(member_mc member SOURCES ${_mm} LABELS slow)
   # By hand: see mc/member_explore.c.
   add_executable(member_explore mc/member_explore.c ${_mm})
