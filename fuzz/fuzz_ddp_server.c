@@ -113,6 +113,7 @@ static void node_open(struct setup *u, uint32_t shards)
     resp_settings_default(&u->config.settings);
     u->node.config = &u->config;
     u->node.shards = u->shards;
+    ds_slow_init(&u->node);
     u->node.commands = ds_command_table(&u->node.commands_count);
     (void)pthread_mutex_init(&u->node.lock, NULL);
     need(snic_world_open(&u->world, &w) == 0 &&
@@ -173,6 +174,7 @@ static void node_close(struct setup *u)
     snic_loop_close(u->loop);
     snic_net_fabric_close(u->fabric);
     snic_world_close(u->world);
+    ds_slow_free(&u->node);
     (void)pthread_mutex_destroy(&u->node.lock);
 }
 

@@ -263,23 +263,24 @@ LAYERS = {
         ["dpu.c", "host.c", "monolith.c"],
     ],
     "examples/resp": [
-        ["resp.c", "glob.c", "settings.c", "docs_data.c"], ["reply.c", "framing.c"],
+        ["resp.c", "glob.c", "settings.c", "docs_data.c"], ["reply.c", "framing.c", "rdb.c"],
         ["arguments.c", "config.c", "docs.c", "session.c"],
     ],
     "examples/ddp_server": [
         # messages between loops; state; requests on keys; commands and their table; the rest
         ["mail.c", "error.c", "identity.c", "cluster.c"], ["ctl_link.c"], ["ctl_backup.c"],
-        ["ctl.c"], ["state.c", "scope.c"], ["request.c", "metrics.c"],
+        ["ctl.c"], ["state.c", "scope.c", "slow.c"], ["request.c", "metrics.c"],
         ["watch.c", "command_admin.c", "dispatch.c"],
-        ["command_key.c", "command_durability.c"],
+        ["command_key.c", "command_durability.c", "command_client.c"],
         ["command_scan.c", "command_session.c", "command_store.c", "command_string.c",
-         "command_server.c"],
-        ["commands.c"], ["look.c"], ["client.c"], ["listen.c", "shard.c"], ["main.c"],
+         "command_server.c", "command_dump.c"],
+        ["command_monitor.c"], ["commands.c"], ["look.c"], ["client.c"], ["listen.c", "shard.c"],
+        ["main.c"],
     ],
     "examples/kv_server": [
         # formats and tables
         ["record.c", "index.c", "sha1.c", "tenant.h",
-         "tenant.c", "rdb.c", "script.c", "files_lib.c", "files_plain.c"],
+         "tenant.c", "script.c", "files_lib.c", "files_plain.c"],
         # the store: requests below, databases exchanged, segments, the log; keys, compaction
         ["store_base.c"], ["swap.c"], ["segment.c"], ["store_cache.c", "compact_victim.c"],
         ["log.c"],

@@ -166,6 +166,7 @@ static int client_command(struct ds_call *k)
             return 0;
         k->command = ds_command_find(k->shard->node, &k->argv[0]);
     }
+    k->command = ds_command_sub(k->command, k->argv, k->argc);
     return 1;
 }
 
@@ -243,6 +244,7 @@ static void client_settings(struct snic_loop_msg *m)
     (void)pthread_mutex_lock(&s->node->lock);
     l = client_limits(s);
     s->framing.query_max = s->node->config->settings.query;
+    s->slow_us = s->node->config->settings.slow_us;
     (void)pthread_mutex_unlock(&s->node->lock);
     ex_front_set_limits(s->front, &l);
 }
@@ -275,6 +277,7 @@ void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound)
     s->framing.limits.bulk_max = (uint32_t)c->value_max;
     s->framing.limits.message_max = (uint32_t)c->message_max;
     s->framing.query_max = t->query;
+    s->slow_us = t->slow_us;
     o.server = &c->server;
     o.net = s->net;
     o.listen_flags = s->node->count > 1 ? SNIC_NET_REUSEPORT : 0;

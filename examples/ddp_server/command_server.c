@@ -108,7 +108,7 @@ static void info_counters(struct ds_snapshot *s, uint64_t *out[DS_INFO_COUNTERS]
     memcpy(out, all, sizeof(all));
 }
 
-static void info_sum(struct ds_node *n, struct ds_snapshot *sum, uint32_t *serving)
+void ds_info_sum(struct ds_node *n, struct ds_snapshot *sum, uint32_t *serving)
 {
     uint64_t *counters[DS_INFO_COUNTERS];
 
@@ -149,9 +149,17 @@ void ds_node_password(struct ds_node *n, char out[RESP_PASSWORD_MAX])
 
 static const char *server_fixed(void *ctx, size_t i, char *value, size_t max)
 {
-    static const char *const names[] = {
-        "save",      "appendonly",       "appendfsync",        "databases", "maxclients",
-        "maxmemory", "maxmemory-policy", "proto-max-bulk-len", "timeout"};
+    static const char *const names[] = {"save",
+                                        "appendonly",
+                                        "appendfsync",
+                                        "databases",
+                                        "maxclients",
+                                        "maxmemory",
+                                        "maxmemory-policy",
+                                        "proto-max-bulk-len",
+                                        "timeout",
+                                        "latency-monitor-threshold",
+                                        "latency-tracking"};
     const struct ds_config *c = ctx;
 
     if (i >= SNIC_COUNTOF(names))
@@ -171,6 +179,8 @@ static const char *server_fixed(void *ctx, size_t i, char *value, size_t max)
         (void)snprintf(value, max, "%" PRIu64, c->value_max);
     else if (i == 8)
         (void)snprintf(value, max, "%" PRIu64, c->server.timeout_s);
+    else if (i > 8) /* neither is recorded: command_monitor.c */
+        (void)snprintf(value, max, "%s", i == 9 ? "0" : "no");
     return names[i];
 }
 
@@ -343,7 +353,7 @@ void ds_cmd_info(struct ds_call *k)
     struct ds_snapshot s;
     uint32_t serving;
 
-    info_sum(k->shard->node, &s, &serving);
+    ds_info_sum(k->shard->node, &s, &serving);
     k->reply = &text;
     if (info_wants(k, "server"))
         info_server(k);
@@ -538,7 +548,7 @@ void ds_cmd_nodes(struct ds_call *k)
         ds_error(k->reply, "ERR wrong number of arguments for 'store' command");
         return;
     }
-    info_sum(n, &s, &serving);
+    ds_info_sum(n, &s, &serving);
     ds_state_get(&n->shards[0], &s);
     for (uint32_t i = 0; i < DS_NODES_MAX; i++) {
         address[i] = nodes_address(n->config, &s.replica.member.view, i, text[i]);

@@ -2,18 +2,11 @@
 /* What a connection is: HELLO, AUTH, RESET, QUIT, SELECT, CLIENT. Error texts are Redis 7's. */
 #include "commands.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static void session_ok(struct ds_call *k)
 {
     resp_put_text(k->reply, "+OK\r\n");
-}
-
-int64_t ds_client_number(const struct ds_shard *s, const struct ds_client *c)
-{
-    return (int64_t)((c->id * s->node->count + s->index) & INT64_MAX);
 }
 
 /* The login's result: @p ok, or its error is put. */
@@ -108,86 +101,6 @@ void ds_cmd_select(struct ds_call *k)
 
 /* ---- CLIENT ---- */
 
-static void session_line(struct ds_call *k, const struct ds_client *c)
-{
-    struct ex_front_facts f;
-    uint64_t now = snic_loop_now(k->shard->loop);
-
-    memset(&f, 0, sizeof(f));
-    if (!ex_front_get_facts(k->shard->front, c->id, &f))
-        return;
-    ds_format(k->reply,
-              "id=%" PRId64 " addr=%s laddr=%s fd=-1 name=%s age=%" PRIu64 " idle=%" PRIu64
-              " flags=%s db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu argv-mem=%" PRIu64
-              " obl=%zu oll=%u omem=%zu cmd=%s user=default resp=%d lib-name=%s lib-ver=%s\n",
-              ds_client_number(k->shard, c), f.peer, f.own, c->name,
-              (now - c->created_ns) / 1000000000u, (now - c->used_ns) / 1000000000u,
-              c->no_evict ? "e" : "N", f.query_bytes, f.query_memory - f.query_bytes, c->bytes,
-              f.out_bytes, f.out_blocks, f.out_memory, c->last != NULL ? c->last->name : "NULL",
-              c->resp3 ? 3 : 2, c->lib_name, c->lib_version);
-}
-
-static void session_text(struct ds_call *k, size_t from)
-{
-    char head[32];
-    int resp3 = k->reply->resp3;
-    size_t size = k->reply->size - from;
-    size_t n = resp_put_number(head, resp3 ? '=' : '$', (int64_t)size + (resp3 ? 4 : 0));
-
-    if (resp3) {
-        memcpy(head + n, "txt:", 4);
-        n += 4;
-    }
-    resp_put_before(k->reply, from, head, n);
-    resp_put_text(k->reply, "\r\n");
-}
-
-static void session_list(struct ds_call *k)
-{
-    size_t from = k->reply->size;
-
-    for (uint64_t i = 0; i < k->shard->node->config->server.conns_max; i++)
-        if (k->shard->clients[i].id != 0)
-            session_line(k, &k->shard->clients[i]);
-    session_text(k, from);
-}
-
-/* CLIENT KILL ID n, or KILL ADDR a, of this loop's clients. */
-static void session_kill(struct ds_call *k)
-{
-    const struct resp_arg *want = &k->argv[k->argc - 1];
-    int by_id = k->argc == 4 && resp_arg_is(&k->argv[2], "id");
-    int by_addr = k->argc == 3 || (k->argc == 4 && resp_arg_is(&k->argv[2], "addr"));
-    struct ex_front_facts f;
-    int64_t found = 0;
-    int64_t n = 0;
-
-    if ((!by_id && !by_addr) || (by_id && resp_number(want->data, want->size, &n) != 0)) {
-        ds_error(k->reply, "ERR syntax error");
-        return;
-    }
-    for (uint64_t i = 0; i < k->shard->node->config->server.conns_max; i++) {
-        struct ds_client *c = &k->shard->clients[i];
-
-        if (c->id == 0 || (by_id && ds_client_number(k->shard, c) != n) ||
-            !ex_front_get_facts(k->shard->front, c->id, &f) ||
-            (by_addr &&
-             (strlen(f.peer) != want->size || memcmp(f.peer, want->data, want->size) != 0)))
-            continue;
-        found++;
-        if (c == k->client)
-            k->flags |= EX_FRONT_CLOSE;
-        else
-            (void)ex_front_kill(k->shard->front, c->id);
-    }
-    if (k->argc == 4)
-        resp_put_count(k->reply, ':', found);
-    else if (found == 0)
-        ds_error(k->reply, "ERR No such client");
-    else
-        session_ok(k);
-}
-
 static void session_reply(struct ds_call *k)
 {
     struct ds_client *c = k->client;
@@ -240,7 +153,6 @@ static void session_no_evict(struct ds_call *k)
 void ds_cmd_client(struct ds_call *k)
 {
     const struct resp_arg *sub = &k->argv[1];
-    size_t from = k->reply->size;
 
     if (resp_arg_is(sub, "id") && k->argc == 2) {
         resp_put_count(k->reply, ':', ds_client_number(k->shard, k->client));
@@ -256,13 +168,13 @@ void ds_cmd_client(struct ds_call *k)
         }
     } else if (resp_arg_is(sub, "setinfo") && k->argc == 4) {
         session_setinfo(k);
-    } else if (resp_arg_is(sub, "list") && k->argc == 2) {
-        session_list(k);
     } else if (resp_arg_is(sub, "info") && k->argc == 2) {
-        session_line(k, k->client);
-        session_text(k, from);
-    } else if (resp_arg_is(sub, "kill") && k->argc >= 3) {
-        session_kill(k);
+        struct resp_reply text = {0};
+
+        ds_client_line(&text, k->shard, k->client);
+        resp_put_verbatim(k->reply, text.data, text.size);
+        k->reply->failed |= text.failed;
+        resp_reply_free(&text);
     } else if (resp_arg_is(sub, "reply") && k->argc == 3) {
         session_reply(k);
     } else if (resp_arg_is(sub, "no-evict") && k->argc == 3) {

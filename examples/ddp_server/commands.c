@@ -69,6 +69,12 @@ static const struct ds_command commands[] = {
      NULL, NULL},
     {"store", DS_KEY, -2, 2, DS_WRITES, "write", ds_cmd_nodes, ds_parse_store, NULL,
      ds_finish_store, NULL, NULL, NULL, NULL},
+    KEY("dump", 2, 0, "readonly", NULL, ds_cmd_dump),
+    KEY("restore", -4, DS_WRITES, "write denyoom", ds_parse_restore, ds_cmd_restore),
+    {"memory", DS_KEY, -2, 2, 0, "readonly", ds_cmd_memory, ds_parse_memory, ds_cmd_memory_usage,
+     NULL, NULL, NULL, NULL, NULL},
+    LOCAL("slowlog", -2, 0, "admin loading stale", ds_cmd_slowlog),
+    LOCAL("latency", -2, 0, "admin noscript loading stale", ds_cmd_latency),
     ALL("dbsize", 1, DS_SUM, "readonly fast", ds_visit_dbsize, NULL),
     ALL("keys", 2, DS_FLAT, "readonly", ds_visit_keys, NULL),
     ALL("randomkey", 1, 0, "readonly", ds_visit_randomkey, ds_join_randomkey),
@@ -124,6 +130,22 @@ static const struct ds_command commands[] = {
     REFUSED("replicaof", "the nodes replicate as --peers names them"),
     REFUSED("slaveof", "the nodes replicate as --peers names them"),
 };
+
+/* Of CLIENT's subcommands, those that look at the clients of all loops. */
+static const struct ds_command client_commands[] = {
+    ALL("client|list", -2, 0, "", ds_visit_client_list, ds_join_client_list),
+    ALL("client|kill", -3, 0, "", ds_visit_client_kill, ds_join_client_kill),
+};
+
+const struct ds_command *ds_command_sub(const struct ds_command *m, const struct resp_arg *argv,
+                                        uint32_t argc)
+{
+    if (m == NULL || m->run != ds_cmd_client || argc < 2)
+        return m;
+    if (resp_arg_is(&argv[1], "list"))
+        return &client_commands[0];
+    return resp_arg_is(&argv[1], "kill") ? &client_commands[1] : m;
+}
 
 const struct ds_command *ds_command_table(uint32_t *count)
 {

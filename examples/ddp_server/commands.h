@@ -58,9 +58,36 @@ void ds_join_randomkey(struct ds_request *r);
 int ds_parse_store(struct ds_request *r);
 void ds_finish_store(struct ds_request *r);
 
+/* ---- command_dump.c ---- */
+
+enum ds_verdict ds_cmd_dump(struct ds_request *r, struct ds_value *v);
+int ds_parse_restore(struct ds_request *r);
+enum ds_verdict ds_cmd_restore(struct ds_request *r, struct ds_value *v);
+
+/* ---- command_monitor.c ---- */
+
+void ds_cmd_latency(struct ds_call *k);
+void ds_cmd_memory(struct ds_call *k);
+int ds_parse_memory(struct ds_request *r);
+enum ds_verdict ds_cmd_memory_usage(struct ds_request *r, struct ds_value *v);
+
+/* ---- slow.c ---- */
+
+void ds_cmd_slowlog(struct ds_call *k);
+
+/* ---- command_client.c ---- */
+
+/** Its number, unlike those of all clients of the node. */
+int64_t ds_client_number(const struct ds_shard *s, const struct ds_client *c);
+/** Its line of CLIENT LIST. */
+void ds_client_line(struct resp_reply *r, struct ds_shard *s, const struct ds_client *c);
+void ds_visit_client_list(struct ds_request *r);
+void ds_join_client_list(struct ds_request *r);
+void ds_visit_client_kill(struct ds_request *r);
+void ds_join_client_kill(struct ds_request *r);
+
 /* ---- command_session.c ---- */
 
-int64_t ds_client_number(const struct ds_shard *s, const struct ds_client *c);
 void ds_cmd_auth(struct ds_call *k);
 void ds_cmd_hello(struct ds_call *k);
 void ds_cmd_reset(struct ds_call *k);
@@ -88,6 +115,8 @@ void ds_cmd_ping(struct ds_call *k);
 void ds_cmd_echo(struct ds_call *k);
 void ds_cmd_time(struct ds_call *k);
 void ds_cmd_info(struct ds_call *k);
+/** What INFO shows, of all shards, and how many of them serve. */
+void ds_info_sum(struct ds_node *n, struct ds_snapshot *sum, uint32_t *serving);
 void ds_cmd_config(struct ds_call *k);
 void ds_cmd_command(struct ds_call *k);
 void ds_cmd_cluster(struct ds_call *k);

@@ -115,9 +115,11 @@ static void dispatch_answer(struct ds_request *r)
         c->under_way--;
         c->bytes -= r->window;
         dispatch_expect(c, r->reply.size);
+        ds_slow_note(s, c, r);
+        c->closing |= (r->flags & EX_FRONT_CLOSE) != 0;
     }
     s->bytes -= r->window;
-    ds_client_send(s, r->client, r->seq, &r->reply, r->silent, 0);
+    ds_client_send(s, r->client, r->seq, &r->reply, r->silent, r->flags);
     ds_request_free(r);
 }
 
@@ -192,6 +194,7 @@ static struct ds_request *dispatch_request(const struct ds_call *k, uint64_t seq
         return NULL;
     r->home = s;
     r->answer = dispatch_answer;
+    r->arrived_ns = snic_loop_now(s->loop);
     r->client = c->id;
     r->seq = seq;
     r->command = k->command;

@@ -55,6 +55,14 @@ void ds_put_unknown(struct ds_call *k)
              args);
 }
 
+void ds_put_unknown_sub(struct ds_call *k)
+{
+    const struct resp_arg *a = &k->argv[1];
+
+    ds_error(k->reply, "ERR unknown subcommand or wrong number of arguments for '%s|%.*s'",
+             k->command->name, a->size < 64 ? (int)a->size : 64, (const char *)a->data);
+}
+
 int64_t ds_wall_ms(void)
 {
     struct timespec t;

@@ -292,6 +292,7 @@ static int main_serve(struct ds_config *c)
     n.undrained = n.count;
     n.commands = ds_command_table(&n.commands_count);
     (void)pthread_mutex_init(&n.lock, NULL);
+    ds_slow_init(&n);
     memset(n.hash_key, 0x5b, sizeof(n.hash_key));
     memcpy(n.hash_key, &c->cluster, sizeof(c->cluster));
     n.shards = calloc(n.count, sizeof(*n.shards));
@@ -320,6 +321,7 @@ static int main_serve(struct ds_config *c)
         snic_loop_close(n.shards[i].loop);
     (void)pthread_barrier_destroy(&n.opening);
     (void)pthread_barrier_destroy(&n.closing);
+    ds_slow_free(&n);
     free(n.shards);
     return 0;
 }

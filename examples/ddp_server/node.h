@@ -153,6 +153,12 @@ enum ds_verdict {
     DS_DELETE /**< likewise */
 };
 
+struct ds_restore {
+    int replace;
+    int absolute;
+    int64_t when_ms; /* on the wall clock; 0: no TTL */
+};
+
 struct ds_request {
     struct ds_request *next;              /* in a batch, waiting for its key, or N6 */
     struct snic_loop_msg batch;           /* the message, of the first one of a batch */
@@ -174,6 +180,7 @@ struct ds_request {
     uint64_t scope_shards; /* SCOPE SYNC: of the client */
     int silent;
     int admin;
+    uint32_t flags; /* of the reply: EX_FRONT_CLOSE */
     /* At the shard. */
     uint64_t hash; /* of the key */
     struct resp_arg key;
@@ -181,6 +188,7 @@ struct ds_request {
     union {
         struct resp_set set;
         struct resp_expire expire;
+        struct ds_restore restore;
         int64_t number;
         long double real;
     } u;                    /* the arguments, as parse() took them */
@@ -192,9 +200,10 @@ struct ds_request {
     struct snic_link retry; /* on shard->retry */
     struct snic_link timed; /* on shard->timed, in the order of begun_ns (N5) */
     uint64_t begun_ns;
-    int submitted; /* the store has op */
-    uint32_t late; /* how often its value was not made for N6 */
-    int ghost;     /* answered by a copy */
+    uint64_t arrived_ns; /* to its home */
+    int submitted;       /* the store has op */
+    uint32_t late;       /* how often its value was not made for N6 */
+    int ghost;           /* answered by a copy */
     struct ds_request *waiting;
     struct ds_request *waiting_last;
     struct ds_scan *scan;
@@ -319,6 +328,7 @@ struct ds_shard {
     struct snic_loop_msg drain;
     struct snic_loop_msg settings; /* CONFIG SET has changed them */
     _Atomic int settings_queued;
+    int64_t slow_us;         /* slowlog-log-slower-than */
     struct resp_reply reply; /* of the command that runs */
     struct ds_look looks[DS_LOOKS];
     uint32_t looks_count;
@@ -377,7 +387,10 @@ struct ds_node {
     unsigned char hash_key[16];
     pthread_barrier_t opening; /* no loop runs before the port is open */
     pthread_barrier_t closing;
-    pthread_mutex_t lock;               /* of config->settings, and of counted */
+    pthread_mutex_t lock;  /* of config->settings, and of counted */
+    struct snic_link slow; /* SLOWLOG, and the next two: slow.c; lock */
+    uint64_t slow_count;
+    int64_t slow_id;
     uint64_t counted[DS_INFO_COUNTERS]; /* by CONFIG RESETSTAT: INFO counts from there; lock */
     _Atomic uint32_t undrained;
     _Atomic int draining;
@@ -506,6 +519,13 @@ void ds_request_retry_all(struct ds_shard *s);
 /** The timer: what found no room is tried again. */
 void ds_request_retry(struct snic_timer *t, uint64_t now_ns);
 
+/* ---- slow.c ---- */
+
+void ds_slow_init(struct ds_node *n);
+void ds_slow_free(struct ds_node *n);
+/** A request is answered: was it slow? */
+void ds_slow_note(struct ds_shard *s, const struct ds_client *c, const struct ds_request *r);
+
 /* ---- scope.c ---- */
 
 /** The number of a client's scope at this shard, a new one if there is none; 0: out of memory. */
@@ -517,6 +537,9 @@ uint64_t ds_scope_take(struct ds_shard *s, uint64_t home, uint64_t client, uint6
 
 /** The table. */
 const struct ds_command *ds_command_table(uint32_t *count);
+/** The subcommand of @p m that is a command of its own, or @p m. */
+const struct ds_command *ds_command_sub(const struct ds_command *m, const struct resp_arg *argv,
+                                        uint32_t argc);
 
 /* ---- error.c ---- */
 
@@ -525,6 +548,8 @@ void ds_format(struct resp_reply *r, const char *format, ...) SNIC_PRINTF(2, 3);
 void ds_put_text(struct resp_reply *r, const char *text);
 const struct ds_command *ds_command_find(const struct ds_node *n, const struct resp_arg *name);
 void ds_put_unknown(struct ds_call *k);
+/** There is no such subcommand, or its arguments are too few or many. */
+void ds_put_unknown_sub(struct ds_call *k);
 int64_t ds_wall_ms(void);
 
 #endif

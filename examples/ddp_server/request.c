@@ -240,6 +240,7 @@ static struct ds_request *request_copy(struct ds_request *r)
     c->seq = r->seq;
     c->command = r->command;
     c->window = r->window;
+    c->arrived_ns = r->arrived_ns;
     c->reply.resp3 = r->reply.resp3;
     c->silent = r->silent;
     c->parent = r->parent;

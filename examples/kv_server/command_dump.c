@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* DUMP and RESTORE. */
 #include "engine_priv.h"
-#include "rdb.h"
+
+#include "../resp/rdb.h"
 
 #include <stdlib.h>
 

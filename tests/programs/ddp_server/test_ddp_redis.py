@@ -6,6 +6,7 @@
 """
 import os
 import sys
+import time
 
 try:
     import redis
@@ -85,6 +86,97 @@ def server(a):
     assert a.execute_command("READLEVEL", "all", "CONFIRM", "GET", "d") == b"1"
 
 
+def monitoring(a, b):
+    """What monitoring tools and redis-cli send."""
+    a.set("o", "12")
+    assert a.object("encoding", "o") == b"int" and a.object("refcount", "o") == 1
+    for what in ("idletime", "freq"):
+        raises(redis.ResponseError, "OBJECT %s is not supported" % what, a.object, what, "o")
+    assert a.config_set("slowlog-log-slower-than", 0) and a.slowlog_reset()
+    a.set("slow", "x" * 200)
+    b.set("slow", "other")
+    slow = a.slowlog_get(-1)
+    assert a.slowlog_len() == len(slow) == 1, slow
+    assert slow[0]["command"] == b"SET slow " + b"x" * 128 + b"... (72 more bytes)", slow
+    assert slow[0]["duration"] > 0 and slow[0]["start_time"] > 1_000_000_000
+    a.config_set("slowlog-max-len", 2)
+    a.delete("slow", "s1", "s2")
+    a.set("s1", 1)
+    assert [e["command"][:4] for e in a.slowlog_get()] == [b"SET ", b"DEL "]
+    a.config_set("slowlog-log-slower-than", -1)
+    assert a.slowlog_reset() and a.slowlog_len() == 0 and a.delete("s1") == 1
+    assert a.slowlog_len() == 0
+    assert a.execute_command("LATENCY LATEST") == [] and a.execute_command("LATENCY RESET") == 0
+    assert a.execute_command("LATENCY HISTORY", "command") == []
+    assert a.execute_command("LATENCY HISTOGRAM") == []
+    assert b"not recorded" in a.execute_command("LATENCY DOCTOR")
+    assert a.config_get("latency-*") == {"latency-monitor-threshold": "0",
+                                         "latency-tracking": "no"}
+    a.set("big", bytes(5000))
+    assert 5000 < a.memory_usage("big") < 6000 and b.memory_usage("big", samples=0) > 5000
+    assert a.memory_usage("none") is None
+    want = a.dbsize()
+    while (s := a.memory_stats())["keys.count"] != want or s["dataset.bytes"] < 5000:
+        time.sleep(0.02)  # it is of the last publication
+    raises(redis.ResponseError, "unknown subcommand", a.memory_purge)
+    a.delete("o", "big")
+
+
+def dumps(a, b):
+    """Payloads are Redis' own, of strings; those of others are refused by name."""
+    for value in (b"", b"hello", b"-77", b"abc" * 3000):
+        a.set("d", value)
+        payload = a.dump("d")
+        assert b.restore("e", 0, payload, replace=True) == b"OK" and a.get("e") == value
+    raises(redis.ResponseError, "BUSYKEY", a.restore, "e", 0, payload)
+    assert a.dump("none") is None and a.ttl("e") == -1
+    assert a.restore("e", 50_000, payload, replace=True) and 48 <= b.ttl("e") <= 50
+    assert a.restore("e", a.time()[0] * 1000 + 90_000, payload, replace=True, absttl=True)
+    assert 88 <= b.ttl("e") <= 90
+    assert a.restore("e", 1, payload, replace=True, absttl=True) and a.get("e") is None
+    raises(redis.ResponseError, "version or checksum", a.restore, "e", 0, payload[:-1] + b"x")
+    raises(redis.ResponseError, "version or checksum", a.restore, "e", 0, b"")
+    raises(redis.ResponseError, "TTL value", a.restore, "e", -1, payload)
+    raises(redis.ResponseError, "RESTORE IDLETIME is not supported", a.restore, "e", 0, payload,
+           idletime=5)
+    # Of redis-server 7.0: a list of one element, and two strings, the second compressed.
+    raises(redis.ResponseError, "RDB type 18 is not a string", a.restore, "e", 0,
+           bytes.fromhex("1201020a0a0000000100817802ff0a00d17b3fb85c03060e"))
+    for value, dump in ((b"hello", "000568656c6c6f0a006372df766534200a"),
+                        (b"ab" * 100, "00c30a40c802616261e0ba010161620a0024a6e84170c0c68c")):
+        assert a.restore("e", 0, bytes.fromhex(dump), replace=True) and b.get("e") == value
+    a.delete("d", "e")
+
+
+def node_clients(k):
+    """CLIENT LIST and KILL see the clients of all loops."""
+    many = [redis.Redis(port=k.ports[0], single_connection_client=True,
+                        client_name="many%d" % i) for i in range(24)]
+    a = many[0]
+    seen = {c["name"]: c for c in a.client_list() if c["name"].startswith("many")}
+    assert len(seen) == len(many) and len({c["id"] for c in seen.values()}) == len(many)
+    assert {int(c["id"]) % 2 for c in seen.values()} == {0, 1}  # of both loops
+    ids = [seen["many%d" % i]["id"] for i in range(24)]
+    some = a.execute_command("CLIENT", "LIST", "ID", *ids[3:6]).decode().splitlines()
+    assert {line.split()[0] for line in some} == {"id=" + i for i in ids[3:6]}
+    assert a.client_list(_type="pubsub") == [] and len(a.client_list(_type="normal")) >= 24
+    for i in range(1, 8):  # wherever they are
+        assert a.client_kill_filter(_id=ids[i]) == 1
+    assert a.client_kill_filter(_id=ids[1]) == 0
+    assert a.client_kill(seen["many8"]["addr"])
+    raises(redis.ResponseError, "No such client", a.client_kill, "1.2.3.4:5")
+    left = {c["name"] for c in a.client_list() if c["name"].startswith("many")}
+    assert left == {"many0"} | {"many%d" % i for i in range(9, 24)}, left
+    assert a.client_kill_filter(_id=ids[0]) == 0  # SKIPME is the default
+    assert a.execute_command("CLIENT", "KILL", "ID", ids[0], "SKIPME", "no") == 1
+    assert a.connection._sock.recv(1) == b""  # closed behind the reply
+    while ids[0] in {c["id"] for c in many[9].client_list()}:
+        time.sleep(0.02)
+    assert many[9].client_kill_filter(_type="normal", laddr=seen["many9"]["laddr"]) >= 14
+    for c in many:
+        c.close()
+
+
 def main():
     with Cluster(sys.argv[1], shards=2).found() as k:
         a, b = (redis.Redis(port=k.ports[i], single_connection_client=i == 0) for i in (0, 1))
@@ -93,8 +185,11 @@ def main():
         keys(a, b)
         refusals(a)
         server(a)
+        monitoring(a, b)
+        dumps(a, b)
         for c in (a, b):
             c.close()
+        node_clients(k)
     print("ok redis-py", redis.__version__)
 
 

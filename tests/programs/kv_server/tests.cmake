@@ -6,7 +6,7 @@ set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/store_base.c ${_kv}/stor
   ${_kv}/store_swap.c ${_kv}/segment.c ${_kv}/compact_victim.c ${_kv}/log.c ${_kv}/recover.c
   ${_kv}/compact.c ${_kv}/swap.c ${_kv}/index.c ${_kv}/record.c)
 snic_test(kv_resp base SOURCES ${_resp}/resp.c LABELS kv)
-snic_test(kv_rdb base SOURCES ${_kv}/rdb.c ${_resp}/resp.c LABELS kv)
+snic_test(kv_rdb base SOURCES ${_resp}/rdb.c ${_resp}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_kv_store}
   LABELS kv)
 set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_room.c
@@ -15,7 +15,7 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_roo
   ${_kv}/command_transaction.c ${_kv}/commands.c ${_kv}/command_keys.c
   ${_kv}/command_server.c ${_kv}/command_strings.c
   ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
-  ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
+  ${_kv}/command_move.c ${_kv}/command_dump.c ${_resp}/rdb.c ${_kv}/command_object.c
   ${_kv}/command_sub.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
   ${_kv}/command_docs.c ${_resp}/docs.c ${_resp}/docs_data.c ${_kv}/command_info.c

@@ -2,7 +2,7 @@
 /* Redis' serialized form of a string: RDB encodings, LZF, CRC-64. */
 #include "rdb.h"
 
-#include "../resp/resp.h"
+#include "resp.h"
 #include "snicstore/base.h"
 
 #include <string.h>

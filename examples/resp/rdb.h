@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * @file kv_server/rdb.h
+ * @file resp/rdb.h
  * Redis' serialized form of a string, as DUMP writes and RESTORE reads it: a type byte, the
  * string in one of RDB's encodings, the format's version (2 bytes) and a CRC-64.
  *
  * Threads     Pure functions. Memory: none of its own.
  * Input       rdb_open() and rdb_string() take hostile bytes.
  */
-#ifndef KV_RDB_H
-#define KV_RDB_H
+#ifndef RESP_RDB_H
+#define RESP_RDB_H
 
 #include <stddef.h>
 #include <stdint.h>
