@@ -233,6 +233,25 @@ static int scan_fill(struct ds_request *r, struct snic_store_cursor *c, struct s
     return rc == SNIC_EAGAIN ? 0 : rc;
 }
 
+/* The reply to a page: the cursor from which to continue, then what was put; or the error @p rc. */
+static void scan_end(struct ds_request *r, int rc, const char *next, size_t size, int64_t put)
+{
+    char head[DS_KEY_MAX + 64];
+    size_t n;
+
+    if (rc != 0 && rc != SNIC_ENOENT) {
+        r->reply.size = 0;
+        ds_put_failure(r, rc);
+    } else {
+        n = (size_t)snprintf(head, sizeof(head), "*2\r\n$%zu\r\n", size);
+        memcpy(head + n, next, size);
+        n += size;
+        n += (size_t)snprintf(head + n, sizeof(head) - n, "\r\n*%lld\r\n", (long long)put);
+        resp_put_before(&r->reply, 0, head, n);
+    }
+    ds_request_end(r);
+}
+
 void ds_visit_scan(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
@@ -240,7 +259,6 @@ void ds_visit_scan(struct ds_request *r)
     struct scan_page p;
     uint64_t number = 0;
     uint64_t next = 0;
-    char head[64];
     char digits[24];
     int n;
     int rc;
@@ -258,20 +276,12 @@ void ds_visit_scan(struct ds_request *r)
         return;
     }
     rc = scan_fill(r, &c, &p);
-    if (rc != 0 && rc != SNIC_ENOENT) {
-        r->reply.size = 0;
-        ds_put_failure(r, rc);
-    } else {
-        if (rc == 0)
-            next = scan_save(s, &c);
-        else if (s->index + 1 < s->node->count)
-            next = s->index + 1u;
-        n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)next);
-        n = snprintf(head, sizeof(head), "*2\r\n$%d\r\n%s\r\n*%lld\r\n", n, digits,
-                     (long long)p.put);
-        resp_put_before(&r->reply, 0, head, (size_t)n);
-    }
-    ds_request_end(r);
+    if (rc == 0)
+        next = scan_save(s, &c);
+    else if (s->index + 1 < s->node->count)
+        next = s->index + 1u;
+    n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)next);
+    scan_end(r, rc, digits, (size_t)n, p.put);
 }
 
 /* ---- SCANKEYS cursor [PREFIX p] [COUNT n] [VALUES] ---- */
@@ -339,9 +349,7 @@ void ds_visit_scankeys(struct ds_request *r)
     struct scan_page p;
     struct resp_arg key;
     char next[DS_KEY_MAX + 8];
-    char head[DS_KEY_MAX + 64];
     int size = 0;
-    int n;
     int rc;
 
     if (scan_later(r))
@@ -356,12 +364,6 @@ void ds_visit_scankeys(struct ds_request *r)
         return;
     }
     rc = scan_fill(r, &c, &p);
-    if (rc != 0 && rc != SNIC_ENOENT) {
-        r->reply.size = 0;
-        ds_put_failure(r, rc);
-        ds_request_end(r);
-        return;
-    }
     if (rc == 0) {
         size = snprintf(next, sizeof(next), "%u:", s->index);
         memcpy(next + size, c.key, c.key_size);
@@ -369,12 +371,7 @@ void ds_visit_scankeys(struct ds_request *r)
     } else if (s->index + 1 < s->node->count) {
         size = snprintf(next, sizeof(next), "%u:", s->index + 1);
     }
-    n = snprintf(head, sizeof(head), "*2\r\n$%d\r\n", size);
-    memcpy(head + n, next, (size_t)size);
-    n += size;
-    n += snprintf(head + n, sizeof(head) - (size_t)n, "\r\n*%lld\r\n", (long long)p.put);
-    resp_put_before(&r->reply, 0, head, (size_t)n);
-    ds_request_end(r);
+    scan_end(r, rc, next, (size_t)size, p.put);
 }
 
 /* ---- All keys of a shard ---- */

@@ -85,19 +85,24 @@
  * write, and no one can have read the value between. A deletion keeps a list as a value marked
  * deleted, which becomes a real deletion session_window_ns later.
  *
- * The bound. The list has sessions_max clients; when one more writes, the one whose write is the
- * oldest is removed, and the envelope keeps the highest timestamp that was removed. An operation
- * whose client is not in the list may have been executed and removed. It was not, if `seen`, the
- * version that some read of the key gave before the first attempt (0: it found nothing, or there
- * was no such read), is at least that timestamp: a write that begins after a read has a higher
- * timestamp than what was read. Otherwise the answer is SNIC_EUNKNOWN with SNIC_STORE_NOT_TRIED in
- * `out`: this attempt wrote nothing. If no other attempt was ever made, nothing was executed: send
- * it again as a new operation with the `seen` of that answer. The same answer gets an
- * operation whose client has a higher sequence in the list (a client has one operation on a key at
- * a time). The bound in time: an attempt that arrives
- * more than session_window_ns after its key was deleted finds nothing of the list. A client makes
- * no attempt later than that after the first one, and passes the operation's age (`age_ns`); older
- * ones are refused the same way.
+ * The bound in clients. A key's list has sessions_max clients. When one more writes the key, the
+ * client whose write is the oldest is removed from the list, and the envelope keeps the highest
+ * timestamp that was removed so far. So an operation whose client is not in the list was either
+ * never executed, or executed and removed. `seen` decides: the version that a read of the key gave
+ * before the first attempt (0: the read found nothing, or there was none). A write that begins
+ * after a read has a higher timestamp than what was read. So if `seen` is not below the highest
+ * timestamp that was removed, the operation is not among the removed ones, and is executed now.
+ * Otherwise it cannot be known: the answer is SNIC_EUNKNOWN with SNIC_STORE_NOT_TRIED in `out`, and
+ * this attempt wrote nothing. If it was the first attempt, nothing was executed at all: send the
+ * operation again as a new one, with the `seen` of that answer.
+ *
+ * An operation gets the same answer if the list has a higher sequence of its client: a client has
+ * one operation on a key at a time.
+ *
+ * The bound in time. session_window_ns after a key was deleted its list is deleted, too. A later
+ * attempt would find no list, and be executed again. So a client makes no attempt later than
+ * session_window_ns after the first one, and passes the time since then (`age_ns`); an attempt that
+ * is older is answered in the same way.
  *
  * What is kept of an operation is its result and its answer, a number; a retry does not get the old
  * value (SNIC_STORE_OLD) again. An operation that did not write (a condition failed, MODIFY
