@@ -14,6 +14,8 @@
 
 #include <string.h>
 
+#define MEMBERS_RUNS 2 /* `number` of a shard to whose node members_runs() applies */
+
 static void admin_challenge(struct ds_call *k)
 {
     char text[2 * DS_NONCE + 1];
@@ -217,6 +219,30 @@ static void members_override(struct ds_request *r)
                r->shard->index, ended, any_log ? ", any log may be used" : "");
 }
 
+/*
+ * A node that is to be replaced, and runs: with a directory that has the vote, or is new and will
+ * have it. To replace it now would void that directory; a request may be the repetition of one that
+ * other shards refused. @return 1: it is so, and `number` or the error is set
+ */
+static int members_runs(struct ds_request *r, const struct snic_replica_request *q)
+{
+    struct snic_replica_stats i;
+    uint16_t learns;
+
+    snic_replica_get_stats(snic_store_replica(r->shard->store), &i);
+    learns = i.member.hears & i.member.view.learners;
+    if (q->kind != SNIC_MEMBER_REPLACE || ((learns | i.member.voting) >> q->node & 1) == 0)
+        return 0;
+    if (((i.member.view.vacant | i.member.voting) >> q->node & 1) != 0)
+        r->number = MEMBERS_RUNS;
+    else
+        ds_error(&r->reply,
+                 "TRYAGAIN node %u learns the keys: repeat it when it has them, and its "
+                 "directory gets the vote; or stop it first, for an empty one",
+                 q->node);
+    return 1;
+}
+
 /* A shard that has the change already counts in `number`, so that a request can be repeated. */
 void ds_visit_members(struct ds_request *r)
 {
@@ -226,7 +252,7 @@ void ds_visit_members(struct ds_request *r)
 
     if (resp_arg_is(&r->argv[1], "override")) {
         members_override(r);
-    } else if (members_request(r, &q, &addrs) == 0) {
+    } else if (members_request(r, &q, &addrs) == 0 && !members_runs(r, &q)) {
         rc = snic_replica_reconfigure(snic_store_replica(r->shard->store), &q);
         r->number = rc == SNIC_EEXIST || rc == SNIC_ENOENT;
         if (rc != 0 && !r->number)
@@ -237,12 +263,19 @@ void ds_visit_members(struct ds_request *r)
 
 void ds_join_members(struct ds_request *r)
 {
-    int64_t there = 0;
+    uint32_t there = 0;
+    int runs = 0;
 
-    for (uint32_t i = 0; i < r->parts_count; i++)
-        there += r->parts[i]->number;
+    for (uint32_t i = 0; i < r->parts_count; i++) {
+        there += r->parts[i]->number != 0;
+        runs |= r->parts[i]->number == MEMBERS_RUNS;
+    }
     if (there < r->parts_count)
         resp_put_text(&r->reply, "+OK\r\n");
+    else if (runs)
+        ds_error(&r->reply,
+                 "TRYAGAIN the node runs, and has its vote or will have it: stop it first, to "
+                 "replace it by one with an empty directory");
     else if (resp_arg_is(&r->argv[1], "add"))
         ds_error(&r->reply, "ERR the node is configured already, or there is a witness");
     else

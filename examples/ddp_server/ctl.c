@@ -7,7 +7,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#define CTL_TRIES 20u      /* of a change that is answered TRYAGAIN, in two seconds */
 #define CTL_ADDRESSES 4096 /* bytes of a list of addresses */
 
 static const char summary[] =
@@ -23,7 +25,9 @@ static const char summary[] =
     "            without a majority; only when a majority of the disks is lost\n"
     "  drain     the node of --connect answers what it has taken, and ends\n"
     "  backup    write a copy of all keys to --file, each as it is at its moment\n"
-    "  restore   write the keys of --file; with --if-absent only those that do not exist";
+    "  restore   write the keys of --file; with --if-absent only those that do not exist. Keys "
+    "that\n"
+    "            the file does not have stay";
 
 /* ---- status ---- */
 
@@ -258,6 +262,7 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
 {
     char node[24];
     const char *words[7] = {"MEMBERS", c->verb, node};
+    const struct timespec pause = {.tv_nsec = 100000000};
     int add = strcmp(c->verb, "add") == 0;
     struct ctl_reply r;
     size_t n = 3;
@@ -276,6 +281,12 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
     if (c->witness)
         words[n++] = "WITNESS";
     ctl_link_command(l, &r, words, n);
+    for (uint32_t i = 0; i < CTL_TRIES && r.type == '-' && strncmp(r.text, "TRYAGAIN", 8) == 0;
+         i++) {
+        (void)nanosleep(&pause, NULL); /* a node that has just ended counts as one that runs */
+        ctl_reply_free(&r);
+        ctl_link_command(l, &r, words, n);
+    }
     if (r.type == '-')
         ex_die("%s: %s", l->address, r.text);
     ctl_reply_free(&r);

@@ -286,10 +286,35 @@ static void restore_set(void *ctx, const unsigned char *p, uint32_t key, uint32_
         restore_reply(o);
 }
 
+/* How many keys there are. */
+static uint64_t restore_count(struct ctl_link *l)
+{
+    struct ctl_reply r = {0};
+    uint64_t keys = 0;
+
+    do {
+        char *cursor = r.count == 2 ? r.items[0].text : NULL;
+        struct snic_iov argv[4] = {{(void *)(uintptr_t) "SCANKEYS", 8},
+                                   {cursor, cursor != NULL ? r.items[0].size : 0},
+                                   {(void *)(uintptr_t) "COUNT", 5},
+                                   {(void *)(uintptr_t) "1000", 4}};
+
+        ctl_link_send(l, argv, 4);
+        ctl_reply_free(&r);
+        ctl_link_take(l, &r);
+        if (r.type != '*' || r.count != 2)
+            ex_die("%s: %s", l->address, r.type == '-' ? r.text : "a reply is malformed");
+        keys += r.items[1].count;
+    } while (r.items[0].size > 0);
+    ctl_reply_free(&r);
+    return keys;
+}
+
 void ctl_restore(struct ctl_link *l, const struct ctl *c)
 {
     struct backup b = {0};
     struct restore o = {.link = l, .if_absent = c->if_absent};
+    uint64_t keys;
 
     restore_open(&b, c->file); /* all of it is checked before the first key is written */
     while (restore_block(&b))
@@ -305,5 +330,8 @@ void ctl_restore(struct ctl_link *l, const struct ctl *c)
     printf("%" PRIu64 " keys restored from %s", o.written, c->file);
     if (c->if_absent)
         printf(", %" PRIu64 " existed", o.present);
+    keys = restore_count(l);
+    if (keys > b.records)
+        printf(", %" PRIu64 " that the file does not have are kept", keys - b.records);
     printf("\n");
 }

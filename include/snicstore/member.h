@@ -390,6 +390,8 @@ struct snic_member_status {
     uint32_t change;         /**< enum snic_member_change_state, of the last CHANGE here          */
     uint16_t slow;           /**< reported so, or by their own heartbeats                         */
     uint16_t silent;         /**< likewise: do not answer the data path                           */
+    uint16_t voting;         /**< heard, and their file is the one that the view has as voting    */
+    uint16_t pad[3];         /**< 0                                                               */
     uint64_t foreign;        /**< messages of another cluster                                     */
     uint64_t request;        /**< number of the newest lease request that was sent                */
     uint64_t confirmed;      /**< of the newest that a majority granted in this epoch; 0: none    */

@@ -488,6 +488,10 @@ void snic_member_get_status(const struct snic_member *m, struct snic_member_stat
     out->change = m->change.state;
     out->slow = member_slow(m);
     out->silent = member_silent(m);
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++)
+        if (member_has(out->hears & member_view_voters(&m->rec.decided), n) &&
+            member_since_of(m, n) == m->rec.decided.voter[n])
+            out->voting |= member_bit(n);
     out->foreign = m->foreign;
     out->request = m->seq;
     out->confirmed = m->confirmed;

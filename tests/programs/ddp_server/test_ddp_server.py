@@ -420,7 +420,12 @@ def test_founding_ctl_and_backup(binary):
         text = run(binary, "ctl", "restore", "--config", conf, "--file", backup, "--if-absent")
         assert "750 keys restored" in text and "751 existed" in text, text
         assert c.cmd("GET", "k1") == b"newer" and c.cmd("DBSIZE") == 1501
-        assert "1501 keys" in run(binary, "ctl", "restore", "--config", conf, "--file", backup)
+        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup)
+        assert "1501 keys" in text and "kept" not in text, text
+        assert c.cmd("SET", "newer", "1") == c.cmd("SET", "newest", "1") == "OK"
+        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup)
+        assert "1501 keys" in text and "2 that the file does not have are kept" in text, text
+        assert c.cmd("DEL", "newer", "newest") == 2
         for i in range(1500):
             assert c.cmd("GET", "k%d" % i) == b"value %d" % i * (i % 50)
         assert 900000 < c.cmd("PTTL", "ttl") <= 1000000
@@ -486,6 +491,42 @@ def test_a_lost_disk_has_no_vote(binary):
         settled(k, 0, full=[0, 1, 2])
         k.kill(0)  # the two others are a majority
         k.until(1, "SET", "k", "v", want=lambda r: r == "OK")
+
+
+def test_replace_of_a_node_that_learns(binary):
+    """Started with an empty directory, replaced while it learns: the directory is not void."""
+    with Cluster(binary, shards=2) as k:
+        k.config = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", k.config, "--shards", "2", "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
+            ",".join("127.0.0.1:%d" % p for p in k.ports))
+        k.found()
+        c = k.conn(0)
+        for at in range(0, 8000, 400):
+            for i in range(at, at + 400):
+                c.send("SET", "k%d" % i, "v" * 4000)
+            for i in range(400):
+                assert c.reply() == "OK"
+        k.kill(1)
+        shutil.rmtree(os.path.join(k.directory, "1"))
+        k.start(1)
+        refusals = []
+
+        def replaced(reply):
+            learners = [fields(s)["learners"] for s in reply[5]]
+            if not refusals and not any(learners):
+                return False
+            p = subprocess.run([binary, "ctl", "replace", "--config", k.config, "--node", "1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+                               check=False)
+            refusals.append(p.stdout.decode())
+            return p.returncode == 0
+        k.until(0, "CLUSTER", "STATE", want=replaced)
+        k.until(1, "CLUSTER", "STATE",
+                want=lambda r: all(fields(s)["vote"] == 1 and fields(s)["serves"] for s in r[5]))
+        settled(k, 0, full=[0, 1, 2])
+        assert "stop it first" in run(binary, "ctl", "replace", "--config", k.config, "--node",
+                                      "1", code=1)
 
 
 def test_status_of_a_witness(binary):
