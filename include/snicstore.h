@@ -32,6 +32,7 @@
 #include "snicstore/solar.h"
 #include "snicstore/luna.h"
 #include "snicstore/nvmefs.h"
+#include "snicstore/nvmetcp.h"
 
 #include "snicstore/qos.h"
 #include "snicstore/wal.h"

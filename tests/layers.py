@@ -185,6 +185,18 @@ LAYERS = {
         # one round of work, servers
         ["report.c", "server.c"],
     ],
+    "lib/nvmetcp": [
+        ["span.c", "pdu.c"],
+        # the stream, both ways
+        ["output.c", "conn.c"],
+        # the target
+        ["target_opts.c", "target_reply.c"],
+        ["target_command.c", "target_grant.c"],
+        ["target.c", "target_check.c"],
+        # the host
+        ["host_data.c"],
+        ["host.c"],
+    ],
     "lib/luna": [
         ["frame.c"],
         # the agent
