@@ -57,10 +57,741 @@ static void test_nvmetcp_write_then_read_same_bytes(void **state)
     }
 }
 
+/* ---- Options and memory ---- */
+
+static void target_wrong(struct snic_nvmetcp_target_opts o, const char *name)
+{
+    struct snic_nvmetcp_target *t = (void *)&duo;
+    support_names(snic_nvmetcp_target_opts_wrong(&o), name);
+    assert_int_equal(snic_nvmetcp_target_memsize(&o), 0);
+    assert_int_equal(snic_nvmetcp_target_init(&t, duo.disk, sizeof(duo.disk), &o, 0), SNIC_EINVAL);
+    assert_ptr_equal(t, &duo);
+}
+
+#define TARGET_WRONG(field, value)                                                                 \
+    target_wrong(                                                                                  \
+        (struct snic_nvmetcp_target_opts){.opts_size = sizeof(struct snic_nvmetcp_target_opts),    \
+                                          .field = (value)},                                       \
+        #field)
+#define TARGET_RIGHT(field, value)                                                                 \
+    assert_true(snic_nvmetcp_target_memsize(&(struct snic_nvmetcp_target_opts){                    \
+                    .opts_size = sizeof(struct snic_nvmetcp_target_opts), .field = (value)}) > 0)
+
+static void test_nvmetcp_target_options_wrong_refused(void **state)
+{
+    (void)state;
+    TARGET_WRONG(flags, 1);
+    TARGET_WRONG(pad, 1);
+    TARGET_WRONG(digests, 4);
+    TARGET_RIGHT(digests, 3);
+    TARGET_WRONG(cpda, 32);
+    TARGET_RIGHT(cpda, 31);
+    TARGET_WRONG(depth_max, 1);
+    TARGET_RIGHT(depth_max, 2);
+    TARGET_WRONG(depth_max, SNIC_NVMETCP_DEPTH_MAX + 1);
+    TARGET_RIGHT(depth_max, SNIC_NVMETCP_DEPTH_MAX);
+    TARGET_WRONG(inline_max, 1008);
+    TARGET_RIGHT(inline_max, 1024);
+    TARGET_WRONG(inline_max, 1032);
+    TARGET_WRONG(inline_max, SNIC_NVMETCP_INLINE_MAX + 16);
+    TARGET_RIGHT(inline_max, SNIC_NVMETCP_INLINE_MAX);
+    TARGET_WRONG(inline_buffers, 129);
+    TARGET_RIGHT(inline_buffers, 128);
+    TARGET_WRONG(grants_max, SNIC_NVMETCP_DEPTH_MAX + 1);
+    TARGET_RIGHT(grants_max, SNIC_NVMETCP_DEPTH_MAX);
+    TARGET_WRONG(r2ts_max, SNIC_NVMETCP_R2TS_MAX + 1);
+    TARGET_RIGHT(r2ts_max, SNIC_NVMETCP_R2TS_MAX);
+    TARGET_WRONG(h2c_max, 4092);
+    TARGET_WRONG(h2c_max, 4098);
+    TARGET_RIGHT(h2c_max, 4096);
+    TARGET_WRONG(h2c_max, SNIC_NVMETCP_TRANSFER_MAX + 4);
+    TARGET_WRONG(transfer_max, 4095);
+    TARGET_RIGHT(transfer_max, SNIC_NVMETCP_TRANSFER_MAX);
+    TARGET_WRONG(transfer_max, SNIC_NVMETCP_TRANSFER_MAX + 1);
+    TARGET_WRONG(greet_ns, SNIC_NVMETCP_NS_MAX + 1);
+    TARGET_WRONG(data_ns, SNIC_NVMETCP_NS_MAX + 1);
+    TARGET_WRONG(close_ns, SNIC_NVMETCP_NS_MAX + 1);
+    target_wrong((struct snic_nvmetcp_target_opts){.opts_size = 3}, "opts_size");
+}
+
+static void host_wrong(struct snic_nvmetcp_host_opts o, const char *name)
+{
+    struct snic_nvmetcp_host *h = (void *)&duo;
+    support_names(snic_nvmetcp_host_opts_wrong(&o), name);
+    assert_int_equal(snic_nvmetcp_host_memsize(&o), 0);
+    assert_int_equal(snic_nvmetcp_host_init(&h, duo.disk, sizeof(duo.disk), &o, 0), SNIC_EINVAL);
+    assert_ptr_equal(h, &duo);
+}
+
+#define HOST_WRONG(field, value)                                                                   \
+    host_wrong((struct snic_nvmetcp_host_opts){.opts_size = sizeof(struct snic_nvmetcp_host_opts), \
+                                               .field = (value)},                                  \
+               #field)
+
+static void test_nvmetcp_host_options_wrong_refused(void **state)
+{
+    (void)state;
+    HOST_WRONG(flags, 2);
+    HOST_WRONG(pad, 1);
+    HOST_WRONG(digests, 4);
+    HOST_WRONG(hpda, 32);
+    HOST_WRONG(entries, 1);
+    HOST_WRONG(entries, SNIC_NVMETCP_DEPTH_MAX + 1);
+    HOST_WRONG(r2ts_max, SNIC_NVMETCP_R2TS_MAX + 1);
+    HOST_WRONG(transfer_max, 4095);
+    HOST_WRONG(transfer_max, SNIC_NVMETCP_TRANSFER_MAX + 1);
+    HOST_WRONG(greet_ns, SNIC_NVMETCP_NS_MAX + 1);
+    HOST_WRONG(close_ns, SNIC_NVMETCP_NS_MAX + 1);
+}
+
+/* One byte less than memsize, or an address not aligned, is refused; what the header says about
+   sizes holds. */
+static void test_nvmetcp_memory_bounded(void **state)
+{
+    struct snic_nvmetcp_target_opts o = {.opts_size = sizeof(o)};
+    struct snic_nvmetcp_host_opts ho = {.opts_size = sizeof(ho)};
+    struct snic_nvmetcp_target *t = NULL;
+    struct snic_nvmetcp_host *h = NULL;
+    (void)state;
+    size_t size = snic_nvmetcp_target_memsize(&o);
+    unsigned char *m = support_guard_alloc(size, SNIC_NVMETCP_ALIGN);
+    assert_int_equal(snic_nvmetcp_target_init(&t, m, size - 1, &o, 0), SNIC_ENOSPC);
+    assert_int_equal(snic_nvmetcp_target_init(&t, m + 64, size, &o, 0), SNIC_EINVAL);
+    assert_null(t);
+    support_guard_free(m);
+    assert_true(size <= 2048 + 128 * 1024 + 128 * 384 + 16 * 8192 + 4096);
+    size = snic_nvmetcp_host_memsize(&ho);
+    m = support_guard_alloc(size, SNIC_NVMETCP_ALIGN);
+    assert_int_equal(snic_nvmetcp_host_init(&h, m, size - 1, &ho, 0), SNIC_ENOSPC);
+    assert_int_equal(snic_nvmetcp_host_init(&h, m + 64, size, &ho, 0), SNIC_EINVAL);
+    assert_null(h);
+    support_guard_free(m);
+    assert_true(size <= 2048 + 127 * (384 + 256));
+}
+
+/* ---- Statuses that the target answers ---- */
+
+static const struct snic_nvmetcp_params plain = {0, 0, 0, 0};
+static struct solo solo;
+
+static void solo_up(struct solo *s, uint32_t flags)
+{
+    solo_open(s);
+    solo_greet(s, 0, 0, 0);
+    solo_connect(s, &plain, 4, flags);
+}
+
+/* A command; its response's status, or 0xffff if it became an event. */
+static uint16_t solo_status(struct solo *s, const unsigned char sqe[64], uint32_t data)
+{
+    static unsigned char b[16384], zeros[8192];
+    size_t n = solo_capsule(b, &plain, sqe, zeros, data);
+    s->out_size = 0;
+    assert_int_equal(solo_feed(s, b, n), n);
+    if (s->out_size == 0)
+        return 0xffff;
+    assert_int_equal(s->out_size, 24);
+    assert_int_equal(snic_get_le16(s->out + 20), snic_get_le16(sqe + 2));
+    solo_none(s);
+    return snic_get_le16(s->out + 22) >> 1;
+}
+
+struct judged {
+    uint8_t op, psdt, type;
+    uint32_t length, data;
+    uint64_t address;
+    uint16_t status;
+};
+
+static const struct judged judged[] = {
+    {2, 0, 0x5a, 4096, 0, 0, 0x4002},          /* PSDT 00b: PRPs */
+    {2, 3, 0x5a, 4096, 0, 0, 0x4002},          /* reserved */
+    {2, 1, 0x01, 4096, 0, 0, 0x4002},          /* a read into the capsule */
+    {2, 1, 0x00, 4096, 0, 0, 0x4011},          /* data block by address */
+    {1, 1, 0x40, 4096, 0, 0, 0x4011},          /* keyed */
+    {1, 1, 0x5b, 4096, 0, 0, 0x4011},
+    {1, 1, 0x5a, (1 << 20) + 1, 0, 0, 0x4002}, /* beyond transfer_max */
+    {1, 1, 0x5a, 512, 512, 0, 0x4002},         /* data in the capsule that are not described */
+    {1, 1, 0x01, 512, 0, 0, 0x400f},
+    {1, 1, 0x01, 513, 512, 0, 0x400f},
+    {1, 1, 0x01, 512, 512, 1, 0x400f},
+    {1, 1, 0x01, 1, 512, 512, 0x400f},
+    {1, 1, 0x01, 1, 512, 513, 0x4016},
+    {1, 1, 0x01, 1, 512, UINT64_MAX, 0x4016},
+    {1, 1, 0x01, UINT32_MAX, 512, 0, 0x400f},
+    {0, 1, 0x5a, 0, 16, 0, 0x4002}, /* a flush with data */
+    {3, 1, 0x5a, 0, 16, 0, 0x4002}, /* both directions */
+    {0, 0, 0, 0, 0, 0, 0x4002},
+};
+
+static void test_nvmetcp_capsules_wrong_get_their_status(void **state)
+{
+    struct solo *s = &solo;
+    struct snic_nvmetcp_stats st;
+    (void)state;
+    solo_up(s, 0);
+    for (size_t i = 0; i < SNIC_COUNTOF(judged); i++) {
+        const struct judged *j = &judged[i];
+        unsigned char sqe[64] = {j->op, (unsigned char)(j->psdt << 6), (unsigned char)i, 9};
+        snic_put_le64(sqe + 24, j->address);
+        snic_put_le32(sqe + 32, j->length);
+        sqe[39] = j->type;
+        assert_int_equal(solo_status(s, sqe, j->data), j->status);
+    }
+    snic_nvmetcp_target_stats(s->t, &st);
+    assert_true(st.refused == SNIC_COUNTOF(judged) && st.active == 0 && st.inlines == 0);
+    solo_close(s);
+}
+
+/* What is right is delivered, with the data that its SGL names. */
+static void test_nvmetcp_capsules_right_delivered(void **state)
+{
+    struct solo *s = &solo;
+    struct snic_nvmetcp_completion c = {.status = 0x4001};
+    unsigned char b[16384], data[8192];
+    (void)state;
+    s->o.inline_max = 8192;
+    solo_up(s, 0);
+    fill(data, sizeof(data), 3);
+    for (uint32_t i = 0; i < 40; i++) {
+        unsigned char sqe[64] = {1, 0x40, (unsigned char)i, 0};
+        uint32_t size = i * 204 + 1, offset = i * 7 % size, length = size - offset - (i & 1);
+        length += length == UINT32_MAX;
+        snic_put_le64(sqe + 24, offset);
+        snic_put_le32(sqe + 32, length);
+        sqe[39] = 1;
+        size_t n = solo_capsule(b, &plain, sqe, data, size);
+        assert_int_equal(solo_feed(s, b, n), n);
+        struct snic_nvmetcp_event e = solo_event(s, SNIC_NVMETCP_COMMAND);
+        assert_true(e.data_size == length && e.wanted == 0 && e.to_host == 0);
+        assert_memory_equal(e.sqe, sqe, 64);
+        if (length > 0)
+            assert_memory_equal(e.data, data + offset, length);
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, e.command, &c, s->now), 0);
+        solo_output(s);
+        assert_int_equal(snic_get_le16(s->out + 22) >> 1, 0x4001);
+        s->out_size = 0;
+    }
+    solo_close(s);
+}
+
+/* Before Connect nothing else; after it no second one. */
+static void test_nvmetcp_connect_comes_first_and_once(void **state)
+{
+    struct solo *s = &solo;
+    unsigned char flush[64] = {0, 0x40}, get[64] = {0x7f, 0x40, 0, 0, 4};
+    unsigned char connect[64] = {0x7f, 0x40, 0, 0, 1};
+    struct snic_nvmetcp_queue q = {.opts_size = sizeof(q), .entries = 4};
+    (void)state;
+    solo_open(s);
+    assert_int_equal(snic_nvmetcp_target_connected(s->t, &q), SNIC_ENOTCONN);
+    solo_greet(s, 0, 0, 0);
+    assert_int_equal(solo_status(s, flush, 0), 0x400c);
+    assert_int_equal(solo_status(s, get, 0), 0x400c);
+    s->out_size = 0;
+    q.entries = 1;
+    assert_int_equal(snic_nvmetcp_target_connected(s->t, &q), SNIC_EINVAL);
+    q.entries = 5;
+    assert_int_equal(snic_nvmetcp_target_connected(s->t, &q), SNIC_EINVAL);
+    q.entries = 4;
+    q.flags = 4;
+    assert_int_equal(snic_nvmetcp_target_connected(s->t, &q), SNIC_EINVAL);
+    q.flags = 0;
+    q.inline_max = 8193;
+    assert_int_equal(snic_nvmetcp_target_connected(s->t, &q), SNIC_EINVAL);
+    solo_connect(s, &plain, 4, 0);
+    assert_int_equal(solo_status(s, connect, 0), 0x400c);
+    assert_int_equal(solo_status(s, get, 0), 0xffff);
+    struct snic_nvmetcp_event e = solo_event(s, SNIC_NVMETCP_FABRICS);
+    assert_int_equal(e.sqe[4], 4);
+    assert_int_equal(solo_status(s, flush, 0), 0xffff);
+    solo_event(s, SNIC_NVMETCP_COMMAND);
+    q.inline_max = 8192;
+    q.flags = SNIC_NVMETCP_NO_SQ_FLOW;
+    assert_int_equal(snic_nvmetcp_target_connected(s->t, &q), SNIC_EINVAL);
+    q.flags = SNIC_NVMETCP_CREDIT;
+    assert_int_equal(snic_nvmetcp_target_connected(s->t, &q), 0);
+    solo_close(s);
+}
+
+/* ---- The queue ---- */
+
+static uint32_t solo_command(struct solo *s, uint16_t cid)
+{
+    unsigned char b[128], sqe[64] = {0, 0x40};
+    snic_put_le16(sqe + 2, cid);
+    size_t n = solo_capsule(b, &plain, sqe, NULL, 0);
+    assert_int_equal(solo_feed(s, b, n), n);
+    return solo_event(s, SNIC_NVMETCP_COMMAND).command;
+}
+
+/* The queue's entries are slots; one command more ends the connection, without a TermReq. */
+static void test_nvmetcp_queue_full_ends(void **state)
+{
+    struct solo *s = &solo;
+    unsigned char b[128], sqe[64] = {0, 0x40};
+    struct snic_nvmetcp_completion c = {.status = 0};
+    uint32_t commands[4];
+    (void)state;
+    s->o.depth_max = 8;
+    solo_up(s, 0);
+    for (uint16_t i = 0; i < 4; i++)
+        commands[i] = solo_command(s, i);
+    size_t n = solo_capsule(b, &plain, sqe, NULL, 0);
+    assert_int_equal(solo_feed(s, b, n), n);
+    assert_int_equal(s->out_size, 0);
+    assert_int_equal(solo_event(s, SNIC_NVMETCP_ENDED).reason, SNIC_EOVERFLOW);
+    solo_none(s);
+    assert_int_equal(snic_nvmetcp_target_complete(s->t, commands[0], &c, s->now), SNIC_ENOTCONN);
+    solo_output(s);
+    assert_int_equal(s->out_size, 0);
+    solo_close(s);
+}
+
+/* A slot is free when its response is queued: a host that has not yet got it, because nothing is
+   sent, cannot exceed the queue; but what is queued is bounded, too. */
+static void test_nvmetcp_slot_free_when_response_queued(void **state)
+{
+    struct solo *s = &solo;
+    struct snic_nvmetcp_completion c = {.status = 0};
+    struct snic_nvmetcp_stats st;
+    unsigned char b[128], sqe[64] = {0, 0x40};
+    struct snic_iov iov[64];
+    size_t used, bytes, n;
+    (void)state;
+    solo_up(s, 0);
+    n = solo_capsule(b, &plain, sqe, NULL, 0);
+    for (uint32_t i = 0; i < 8; i++) { /* 2 * depth_max responses */
+        assert_int_equal(snic_nvmetcp_target_recv(s->t, b, n, &used, 0), 0);
+        assert_int_equal(used, n);
+        uint32_t command = solo_event(s, SNIC_NVMETCP_COMMAND).command;
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, command, &c, 0), 0);
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, command, &c, 0), SNIC_ENOENT);
+    }
+    assert_int_equal(snic_nvmetcp_target_paused(s->t), 0);
+    assert_int_equal(snic_nvmetcp_target_recv(s->t, b, n, &used, 0), 0);
+    assert_int_equal(used, n);
+    assert_int_equal(snic_nvmetcp_target_paused(s->t), 1);
+    solo_none(s);
+    assert_int_equal(snic_nvmetcp_target_recv(s->t, b, n, &used, 0), 0);
+    assert_int_equal(used, 0);
+    assert_int_equal(snic_nvmetcp_target_output(s->t, iov, 64, &bytes), 8);
+    assert_int_equal(bytes, 8 * 24);
+    for (uint32_t i = 0; i < 8; i++) /* SQHD: 1 after Connect */
+        assert_int_equal(snic_get_le16((unsigned char *)iov[i].base + 16), (i + 2) % 4);
+    snic_nvmetcp_target_sent(s->t, 23, 0);
+    assert_int_equal(snic_nvmetcp_target_paused(s->t), 1);
+    snic_nvmetcp_target_sent(s->t, 1, 0);
+    assert_int_equal(snic_nvmetcp_target_paused(s->t), 0);
+    assert_int_equal(snic_nvmetcp_target_check(s->t), 0);
+    solo_event(s, SNIC_NVMETCP_COMMAND);
+    snic_nvmetcp_target_stats(s->t, &st);
+    assert_true(st.pauses == 1 && st.active == 1 && st.queued == 7);
+    solo_close(s);
+}
+
+/* No in-capsule buffer: input stands still until a command with one is complete. */
+static void test_nvmetcp_inline_buffers_all_used_pauses(void **state)
+{
+    struct solo *s = &solo;
+    struct snic_nvmetcp_completion c = {.status = 0};
+    unsigned char b[8192], data[512], sqe[64] = {1, 0x40};
+    uint32_t command[2];
+    size_t used;
+    (void)state;
+    fill(data, sizeof(data), 5);
+    solo_up(s, 0);
+    snic_put_le32(sqe + 32, 512);
+    sqe[39] = 1;
+    size_t n = solo_capsule(b, &plain, sqe, data, 512);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(solo_feed(s, b, n), n);
+        command[i] = solo_event(s, SNIC_NVMETCP_COMMAND).command;
+    }
+    assert_int_equal(snic_nvmetcp_target_recv(s->t, b, n, &used, 0), 0);
+    assert_int_equal(used, 72);
+    assert_int_equal(snic_nvmetcp_target_paused(s->t), 1);
+    assert_int_equal(snic_nvmetcp_target_complete(s->t, command[1], &c, 0), 0);
+    assert_int_equal(snic_nvmetcp_target_paused(s->t), 0);
+    assert_int_equal(snic_nvmetcp_target_recv(s->t, b + 72, n - 72, &used, 0), 0);
+    assert_int_equal(used, n - 72);
+    struct snic_nvmetcp_event e = solo_event(s, SNIC_NVMETCP_COMMAND);
+    assert_memory_equal(e.data, data, 512);
+    assert_int_equal((uintptr_t)e.data % 4096, 0);
+    solo_close(s);
+}
+
+/* Credit only for a host that asked for it, and not in the completions of fabrics commands. */
+static void test_nvmetcp_credit_only_if_asked(void **state)
+{
+    struct solo *s = &solo;
+    struct snic_nvmetcp_completion c = {.result = 0x1122334455667788, .credit = 77};
+    unsigned char get[64] = {0x7f, 0x40, 0, 0, 4};
+    (void)state;
+    for (uint32_t asked = 0; asked < 2; asked++) {
+        solo_up(s, asked != 0 ? SNIC_NVMETCP_CREDIT : 0);
+        uint32_t command = solo_command(s, 3);
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, command, &c, 0), 0);
+        solo_output(s);
+        assert_int_equal(snic_get_le32(s->out + 8), 0x55667788);
+        assert_int_equal(snic_get_le32(s->out + 12), asked != 0 ? 77 : 0x11223344);
+        assert_int_equal(solo_status(s, get, 0), 0xffff);
+        command = solo_event(s, SNIC_NVMETCP_FABRICS).command;
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, command, &c, 0), 0);
+        solo_output(s);
+        assert_int_equal(snic_get_le32(s->out + 12), 0x11223344);
+        solo_close(s);
+    }
+}
+
+/* SUCCESS replaces the response only if flow control is off, there is no credit, and the response
+   says nothing. */
+static void test_nvmetcp_success_only_where_permitted(void **state)
+{
+    struct solo *s = &solo;
+    static unsigned char data[512];
+    struct snic_iov iov = {data, 512};
+    struct snic_nvmetcp_completion c = {.iov = &iov, .iov_count = 1, .size = 512, .cookie = 5};
+    unsigned char b[128], sqe[64] = {2, 0x40};
+    (void)state;
+    snic_put_le32(sqe + 32, 512);
+    sqe[39] = 0x5a;
+    for (uint32_t i = 0; i < 32; i++) {
+        solo_up(s, i & 3);
+        c.status = (i & 4) != 0 ? 0x4281 : 0;
+        c.result = (i & 8) != 0;
+        iov.size = c.size = (i & 16) != 0 ? 256 : 512;
+        size_t n = solo_capsule(b, &plain, sqe, NULL, 0);
+        assert_int_equal(solo_feed(s, b, n), n);
+        struct snic_nvmetcp_event e = solo_event(s, SNIC_NVMETCP_COMMAND);
+        assert_int_equal(e.to_host, 512);
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, e.command, &c, 0), 0);
+        solo_output(s);
+        assert_int_equal(s->out[0], SNIC_NVMETCP_C2H_DATA);
+        assert_int_equal(s->out[1], i == 1 ? 12 : 4);
+        assert_int_equal(s->out_size, 24 + c.size + (i == 1 ? 0 : 24));
+        assert_int_equal(solo_event(s, SNIC_NVMETCP_SENT).cookie, 5);
+        solo_close(s);
+    }
+}
+
+/* ---- Grants ---- */
+
+static uint32_t solo_write(struct solo *s, uint32_t size)
+{
+    unsigned char b[128], sqe[64] = {1, 0x40, 1, 2};
+    snic_put_le32(sqe + 32, size);
+    sqe[39] = 0x5a;
+    size_t n = solo_capsule(b, &plain, sqe, NULL, 0);
+    assert_int_equal(solo_feed(s, b, n), n);
+    struct snic_nvmetcp_event e = solo_event(s, SNIC_NVMETCP_COMMAND);
+    assert_int_equal(e.wanted, size);
+    assert_int_equal(s->out_size, 0); /* no R2T before a grant */
+    return e.command;
+}
+
+/* Errors of grant and complete, without any effect. */
+static void test_nvmetcp_grant_wrong_refused(void **state)
+{
+    struct solo *s = &solo;
+    unsigned char data[4096];
+    struct snic_iov iov[2] = {{data, 4000}, {data, 96}};
+    struct snic_nvmetcp_completion c = {.iov = iov, .iov_count = 1, .size = 1};
+    (void)state;
+    solo_up(s, 0);
+    uint32_t w = solo_write(s, 4096), r = solo_command(s, 8);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w + 1, iov, 2, 4096, 0), SNIC_EINVAL);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w + 2, iov, 2, 4096, 0), SNIC_ENOENT);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w + 65536, iov, 2, 4096, 0), SNIC_ENOENT);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w, iov, 2, 0, 0), SNIC_EINVAL);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w, iov, 2, 4095, 0), SNIC_EINVAL);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w, iov, 1, 4096, 0), SNIC_EINVAL);
+    iov[1].size = 97;
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w, iov, 2, 4097, 0), SNIC_EINVAL);
+    assert_int_equal(snic_nvmetcp_target_complete(s->t, r, &c, 0), SNIC_EINVAL);
+    solo_output(s);
+    assert_int_equal(s->out_size, 0);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w, iov, 1, 4000, 0), 0);
+    iov[1].size = 96;
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w, iov + 1, 1, 96, 0), SNIC_EAGAIN); /* MAXR2T */
+    c.size = 0;
+    assert_int_equal(snic_nvmetcp_target_complete(s->t, w, &c, 0), SNIC_EBUSY);
+    solo_output(s);
+    assert_int_equal(s->out_size, 24);
+    solo_close(s);
+}
+
+/* A grant whose data do not come is taken back with the connection, exactly at its time. */
+static void test_nvmetcp_grant_without_data_expires(void **state)
+{
+    struct solo *s = &solo;
+    unsigned char data[4096];
+    struct snic_iov iov = {data, 4096};
+    struct snic_nvmetcp_completion c = {.status = 0};
+    (void)state;
+    s->o.data_ns = 5000;
+    solo_up(s, 0);
+    uint32_t w = solo_write(s, 4096);
+    assert_int_equal(snic_nvmetcp_target_deadline_ns(s->t), SNIC_NEVER);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, w, &iov, 1, 4096, s->now), 0);
+    assert_int_equal(snic_nvmetcp_target_deadline_ns(s->t), s->now + 5000);
+    s->now += 4999;
+    solo_none(s);
+    s->now += 1;
+    assert_int_equal(solo_event(s, SNIC_NVMETCP_ENDED).reason, SNIC_ETIMEDOUT);
+    assert_int_equal(snic_nvmetcp_target_deadline_ns(s->t), SNIC_NEVER);
+    assert_int_equal(snic_nvmetcp_target_complete(s->t, w, &c, 0), SNIC_ENOTCONN);
+    solo_close(s);
+}
+
+/* A host that never connects is dropped. */
+static void test_nvmetcp_greeting_expires(void **state)
+{
+    struct solo *s = &solo;
+    (void)state;
+    for (int greet = 0; greet < 2; greet++) {
+        s->o.greet_ns = 7000;
+        solo_open(s);
+        if (greet)
+            solo_greet(s, 0, 0, 0);
+        assert_int_equal(snic_nvmetcp_target_deadline_ns(s->t), 8000);
+        s->now = 8000;
+        assert_int_equal(solo_event(s, SNIC_NVMETCP_ENDED).reason, SNIC_ETIMEDOUT);
+        solo_close(s);
+    }
+}
+
+/* ---- The end ---- */
+
+/* drain: what is queued is sent, what comes is dropped; then the end. */
+static void test_nvmetcp_end_drains(void **state)
+{
+    struct solo *s = &solo;
+    struct snic_nvmetcp_completion c = {.status = 0};
+    struct snic_iov iov[4];
+    size_t bytes;
+    (void)state;
+    for (int drain = 0; drain < 2; drain++) {
+        solo_up(s, 0);
+        uint32_t a = solo_command(s, 1), b = solo_command(s, 2);
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, a, &c, 0), 0);
+        snic_nvmetcp_target_end(s->t, SNIC_ECANCELED, drain, s->now);
+        assert_int_equal(snic_nvmetcp_target_complete(s->t, b, &c, 0), SNIC_ENOTCONN);
+        assert_int_equal(snic_nvmetcp_target_output(s->t, iov, 4, &bytes), drain);
+        if (drain) {
+            solo_none(s);
+            snic_nvmetcp_target_sent(s->t, bytes, 0);
+        }
+        assert_int_equal(solo_event(s, SNIC_NVMETCP_ENDED).reason, SNIC_ECANCELED);
+        snic_nvmetcp_target_closed(s->t, 0);
+        solo_none(s);
+        solo_close(s);
+    }
+}
+
+/* After a violation commands that were not delivered are dropped, and those that were are completed
+   to no effect. */
+static void test_nvmetcp_violation_drops_commands(void **state)
+{
+    struct solo *s = &solo;
+    struct snic_nvmetcp_completion c = {.status = 0};
+    struct snic_nvmetcp_stats st;
+    unsigned char b[160], sqe[64] = {0, 0x40};
+    (void)state;
+    solo_up(s, 0);
+    uint32_t a = solo_command(s, 1);
+    size_t n = solo_capsule(b, &plain, sqe, NULL, 0);
+    memset(b + n, 0xee, 8);
+    assert_int_equal(solo_feed(s, b, n + 8), n + 8);
+    solo_event(s, SNIC_NVMETCP_TERM);
+    solo_none(s);
+    assert_int_equal(snic_nvmetcp_target_complete(s->t, a, &c, 0), SNIC_ENOTCONN);
+    snic_nvmetcp_target_stats(s->t, &st);
+    assert_int_equal(st.active, 0);
+    snic_nvmetcp_target_closed(s->t, 0);
+    assert_int_equal(solo_event(s, SNIC_NVMETCP_ENDED).reason, SNIC_EPROTO);
+    solo_close(s);
+}
+
+/* ---- Damaged data ---- */
+
+/* Data digests: in the capsule, for an R2T, and to the host. The command fails with Transient
+   Transport Error, the connection lives. */
+static void test_nvmetcp_data_damaged_fails_the_command_only(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_nvmetcp_command c, again;
+    struct snic_iov v = {out, 4096};
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        for (uint32_t bit = 0; bit < 4100 * 8; bit += 1237) {
+            duo_opts(d);
+            d->ho.digests = SNIC_NVMETCP_DDGST;
+            d->host_inline = way == 0 ? 4096 : 0;
+            duo_open(d);
+            duo_connect(d);
+            duo_command(&c, way == 2 ? 2 : 1, 0, &v, 1);
+            duo_submit(d, &c);
+            struct pipe *p = way == 2 ? &d->down : &d->up;
+            int hit = 0;
+            do { /* the PDU with the data, in the stream whole */
+                duo_output(d);
+                if (!hit && p->tail - p->head >= 4100) {
+                    p->bytes[p->head + (way == 0 ? 72 : 24) + bit / 8] ^=
+                        (unsigned char)(1u << bit % 8);
+                    hit = 1;
+                }
+            } while (duo_round(d));
+            assert_int_equal(hit, 1);
+            assert_true(c.state == 1 && c.status == 0x22);
+            assert_int_equal(c.error, way == 2 ? SNIC_ECORRUPT : 0);
+            duo_command(&again, way == 2 ? 2 : 1, 0, &v, 1);
+            duo_submit(d, &again);
+            duo_run(d);
+            assert_true(again.state == 1 && again.status == 0 && again.error == 0);
+            duo_close(d);
+        }
+    }
+}
+
+/* A host's header digest error by damage, each way. */
+static void test_nvmetcp_header_damaged_ends(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_nvmetcp_command c;
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        duo_opts(d);
+        d->ho.digests = SNIC_NVMETCP_HDGST;
+        duo_open(d);
+        duo_connect(d);
+        duo_command(&c, 0, 0, NULL, 0);
+        duo_submit(d, &c);
+        struct pipe *p = way ? &d->down : &d->up;
+        do {
+            duo_output(d);
+            if (p->tail - p->head >= 24)
+                p->bytes[p->head + 9] ^= 4;
+        } while (duo_round(d));
+        assert_int_equal(way ? d->h_term : d->t_term, 1);
+        assert_int_equal((way ? d->h_last : d->t_last).fes, SNIC_NVMETCP_FES_DIGEST);
+        assert_int_equal(way ? d->t_ended : d->h_ended, 1); /* by the TermReq */
+        assert_int_equal(c.error, SNIC_ECANCELED);
+        duo_close(d);
+    }
+}
+
+/* ---- The host ---- */
+
+static void test_nvmetcp_host_submit_wrong_refused(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_nvmetcp_command c, many[16];
+    struct snic_iov v[2] = {{out, 1 << 20}, {out, 1}};
+    (void)state;
+    duo_opts(d);
+    d->hold = 1;
+    duo_open(d);
+    duo_command(&c, 0, 0, NULL, 0);
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_EAGAIN); /* not READY */
+    duo_connect(d);
+    duo_command(&c, 1, 0, v, 2);
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_EINVAL); /* transfer_max */
+    v[0].size = 100;
+    duo_command(&c, 0, 0, v, 2);
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_EINVAL); /* no direction */
+    duo_command(&c, 3, 0, v, 2);
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_EINVAL);
+    duo_command(&c, 1, 0, v, 2);
+    c.size--;
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_EINVAL);
+    for (uint32_t i = 0; i < 15; i++) {
+        duo_command(&many[i], 0, 0, NULL, 0);
+        duo_submit(d, &many[i]);
+    }
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_EINVAL);
+    duo_command(&c, 0, 0, NULL, 0);
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_EAGAIN); /* 15 of 16 entries */
+    duo_run(d);
+    assert_int_equal(d->opens, 15);
+    d->hold = 0;
+    duo_run(d);
+    assert_int_equal(d->done, 15);
+    duo_submit(d, &c);
+    duo_run(d);
+    assert_int_equal(d->done, 16);
+    snic_nvmetcp_host_closed(d->h, d->now);
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &c, 0), SNIC_ENOTCONN);
+    duo_close(d);
+}
+
+/* What is shown by output again after rewind is the same; the order of what follows stays. */
+static void test_nvmetcp_output_rewound_repeats(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_nvmetcp_command c;
+    struct snic_iov v = {out, 4096}, iov[2];
+    unsigned char stream[8192];
+    size_t size = 0, bytes;
+    uint32_t step = 0;
+    (void)state;
+    duo_opts(d);
+    d->ho.digests = 3;
+    duo_open(d);
+    duo_connect(d);
+    snic_nvmetcp_host_inline(d->h, 4096);
+    duo_command(&c, 1, 0, &v, 1);
+    duo_submit(d, &c);
+    for (;;) {
+        uint32_t n = snic_nvmetcp_host_output(d->h, iov, 1 + step % 2, &bytes);
+        if (n == 0 && step++ > 0) {
+            snic_nvmetcp_host_rewind(d->h);
+            n = snic_nvmetcp_host_output(d->h, iov, 1, &bytes);
+        }
+        if (n == 0)
+            break;
+        size_t take = step % 3 == 0 ? 0 : (bytes > 100 ? 100 : bytes);
+        memcpy(stream + size, iov[0].base, take < iov[0].size ? take : iov[0].size);
+        take = take < iov[0].size ? take : iov[0].size;
+        size += take;
+        snic_nvmetcp_host_sent(d->h, take, 0);
+        assert_int_equal(snic_nvmetcp_host_check(d->h), 0);
+        snic_nvmetcp_host_rewind(d->h);
+        assert_int_equal(snic_nvmetcp_host_check(d->h), 0);
+        step++;
+    }
+    assert_int_equal(size, 76 + 4096 + 4);
+    assert_memory_equal(stream + 76, out, 4096);
+    pipe_put(&d->up, stream, size);
+    duo_run(d);
+    assert_true(c.state == 1 && c.status == 0 && c.error == 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvmetcp_write_then_read_same_bytes),
+        cmocka_unit_test(test_nvmetcp_target_options_wrong_refused),
+        cmocka_unit_test(test_nvmetcp_host_options_wrong_refused),
+        cmocka_unit_test(test_nvmetcp_memory_bounded),
+        cmocka_unit_test(test_nvmetcp_capsules_wrong_get_their_status),
+        cmocka_unit_test(test_nvmetcp_capsules_right_delivered),
+        cmocka_unit_test(test_nvmetcp_connect_comes_first_and_once),
+        cmocka_unit_test(test_nvmetcp_queue_full_ends),
+        cmocka_unit_test(test_nvmetcp_slot_free_when_response_queued),
+        cmocka_unit_test(test_nvmetcp_inline_buffers_all_used_pauses),
+        cmocka_unit_test(test_nvmetcp_credit_only_if_asked),
+        cmocka_unit_test(test_nvmetcp_success_only_where_permitted),
+        cmocka_unit_test(test_nvmetcp_grant_wrong_refused),
+        cmocka_unit_test(test_nvmetcp_grant_without_data_expires),
+        cmocka_unit_test(test_nvmetcp_greeting_expires),
+        cmocka_unit_test(test_nvmetcp_end_drains),
+        cmocka_unit_test(test_nvmetcp_violation_drops_commands),
+        cmocka_unit_test(test_nvmetcp_data_damaged_fails_the_command_only),
+        cmocka_unit_test(test_nvmetcp_header_damaged_ends),
+        cmocka_unit_test(test_nvmetcp_host_submit_wrong_refused),
+        cmocka_unit_test(test_nvmetcp_output_rewound_repeats),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
