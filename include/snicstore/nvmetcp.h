@@ -8,7 +8,8 @@
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards, whatever the peer
  *             sends. The target: 0.6 KiB, 0.6 KiB for each of depth_max, 0.2 KiB for each of
  *             grants_max and inline_max for each of inline_buffers, which is all that a connection
- *             holds. The host: 0.8 KiB, 0.2 KiB for each of entries and 0.2 KiB for each R2T.
+ *             holds. The host: 0.8 KiB, 0.4 KiB for each of entries and as much for each of its
+ *             r2ts_max R2Ts.
  * Threads     [owner] one thread owns an object; memsize, decode and encode are [any].
  * Progress    No call blocks. O(bytes) to receive, O(1) per PDU and O(pieces) of its data.
  * Errors      0 or a count on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -488,9 +489,15 @@ SNIC_API void snic_nvmetcp_host_inline(struct snic_nvmetcp_host *h, uint32_t byt
 SNIC_API SNIC_NODISCARD int snic_nvmetcp_host_submit(struct snic_nvmetcp_host *h,
                                                      struct snic_nvmetcp_command *c,
                                                      uint64_t now_ns) SNIC_NONNULL(1, 2);
-/** The next bytes of the stream; all are consumed. [owner] @return 0; SNIC_ENOTCONN it has ended */
+/**
+ * As snic_nvmetcp_target_recv(): fewer bytes are consumed while the connection is paused, because
+ * the controller requests data faster than the socket reports what was sent. [owner]
+ * @return 0; SNIC_ENOTCONN it has ended
+ */
 SNIC_API int snic_nvmetcp_host_recv(struct snic_nvmetcp_host *h, const void *data, size_t size,
-                                    uint64_t now_ns) SNIC_NONNULL(1);
+                                    size_t *used, uint64_t now_ns) SNIC_NONNULL(1, 4);
+/** 1: the socket is not to be read any further, until sent has been called; else 0. [owner] */
+SNIC_API int snic_nvmetcp_host_paused(const struct snic_nvmetcp_host *h) SNIC_NONNULL(1);
 /** As snic_nvmetcp_target_want(). [owner] @return pieces; 0: call recv */
 SNIC_API SNIC_NODISCARD uint32_t snic_nvmetcp_host_want(const struct snic_nvmetcp_host *h,
                                                         struct snic_iov *iov, uint32_t max)

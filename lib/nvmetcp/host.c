@@ -7,6 +7,7 @@
 const struct nvmetcp_role nvmetcp_host_role = {
     .head = nvmetcp_host_head,
     .done = nvmetcp_host_done,
+    .handed = nvmetcp_host_handed,
     .sent = nvmetcp_host_out_sent,
     .down = nvmetcp_host_down,
 };
@@ -205,14 +206,19 @@ int snic_nvmetcp_host_submit(struct snic_nvmetcp_host *h, struct snic_nvmetcp_co
 /* ---- The stream ---- */
 
 int snic_nvmetcp_host_recv(struct snic_nvmetcp_host *h, const void *data, size_t size,
-                           uint64_t now_ns)
+                           size_t *used, uint64_t now_ns)
 {
     h->c.now_ns = snic_max_u64(h->c.now_ns, now_ns);
+    *used = size;
     if (h->c.state == NVMETCP_OVER)
         return SNIC_ENOTCONN;
-    size_t used = nvmetcp_conn_recv(&h->c, data, size);
-    SNIC_ASSERT(used == size); /* a host is never paused */
+    *used = nvmetcp_conn_recv(&h->c, data, size);
     return 0;
+}
+
+int snic_nvmetcp_host_paused(const struct snic_nvmetcp_host *h)
+{
+    return h->c.in.phase == NVMETCP_ADMIT;
 }
 
 uint32_t snic_nvmetcp_host_want(const struct snic_nvmetcp_host *h, struct snic_iov *iov,
@@ -322,7 +328,7 @@ int snic_nvmetcp_host_check(const struct snic_nvmetcp_host *h)
         return 0; /* output is forgotten, not taken apart */
     for (uint32_t i = 0; i < nvmetcp_host_sends(&h->o); i++) {
         const struct nvmetcp_send *s = &h->sends[i];
-        sends -= s->used;
+        sends -= s->used && !(s->left == 0 && s->out.handed);
         if (s->used != s->out.queued)
             return SNIC_ECORRUPT; /* H3 */
     }

@@ -87,7 +87,8 @@ static int nvmetcp_host_r2t(struct snic_nvmetcp_host *h)
     if (k->r2ts >= h->o.r2ts_max)
         return nvmetcp_conn_refuse(&h->c, SNIC_NVMETCP_FES_LIMIT, 0);
     struct snic_node *n = snic_queue_pop(&h->free_sends);
-    SNIC_ASSERT(n != NULL); /* each task has r2ts_max */
+    if (n == NULL)
+        return SNIC_EAGAIN;
     struct nvmetcp_send *s = SNIC_CONTAINER(n, struct nvmetcp_send, free);
     s->used = 1;
     s->task = (uint32_t)(k - h->tasks);
@@ -104,6 +105,13 @@ static int nvmetcp_host_r2t(struct snic_nvmetcp_host *h)
     return 0;
 }
 
+void nvmetcp_host_handed(struct nvmetcp_conn *c, struct nvmetcp_out *o)
+{
+    struct nvmetcp_send *s = SNIC_CONTAINER(o, struct nvmetcp_send, out);
+    if (o->kind == NVMETCP_OUT_DATA && s->left == 0)
+        nvmetcp_host_of(c)->tasks[s->task].r2ts--;
+}
+
 void nvmetcp_host_out_sent(struct nvmetcp_conn *c, struct nvmetcp_out *o)
 {
     struct snic_nvmetcp_host *h = nvmetcp_host_of(c);
@@ -117,14 +125,15 @@ void nvmetcp_host_out_sent(struct nvmetcp_conn *c, struct nvmetcp_out *o)
             nvmetcp_send_next(h, s);
             return;
         }
+        k->r2ts = (uint16_t)(k->r2ts - (s->left > 0));
         s->used = 0;
         snic_queue_push(&h->free_sends, &s->free);
-        k->r2ts--;
     } else {
         return;
     }
     k->outs--;
     nvmetcp_task_settle(h, k);
+    nvmetcp_conn_resume(c);
 }
 
 /* ---- Data and responses received ---- */

@@ -6,7 +6,9 @@
  *     capsule, and one H2CData for each of its sends.
  * H2  A task is done, and its event queued, when its command was answered (or the connection is
  *     going down) and outs is 0: then nothing refers to the command's pieces any more.
- * H3  A send is free, or serves one R2T of a task: its PDU is queued.
+ * H3  A send is free, or serves one R2T of a task: its PDU is queued. A controller may answer what
+ *     output has returned before that is reported as sent, so there are more sends than R2Ts; input
+ *     stands still while all are in use.
  */
 #ifndef SNIC_NVMETCP_HOST_PRIV_H
 #define SNIC_NVMETCP_HOST_PRIV_H
@@ -20,7 +22,7 @@ struct nvmetcp_task {
     struct snic_nvmetcp_command *cmd; /* NULL: free */
     struct nvmetcp_span at;           /* of the next byte received */
     uint32_t outs;                    /* H1 */
-    uint16_t r2ts;
+    uint16_t r2ts; /* whose last H2CData output has not returned: the controller has no more */
     uint16_t gen;
     uint8_t dir; /* enum nvmetcp_dir */
     uint8_t answered;
@@ -72,12 +74,13 @@ static inline uint32_t nvmetcp_host_tasks(const struct snic_nvmetcp_host_opts *o
 }
 static inline uint32_t nvmetcp_host_sends(const struct snic_nvmetcp_host_opts *o)
 {
-    return nvmetcp_host_tasks(o) * o->r2ts_max;
+    return 2 * nvmetcp_host_tasks(o) * o->r2ts_max;
 }
 
 /* host_data.c */
 int nvmetcp_host_head(struct nvmetcp_conn *c);
 int nvmetcp_host_done(struct nvmetcp_conn *c, int good);
+void nvmetcp_host_handed(struct nvmetcp_conn *c, struct nvmetcp_out *o);
 void nvmetcp_host_out_sent(struct nvmetcp_conn *c, struct nvmetcp_out *o);
 void nvmetcp_host_down(struct nvmetcp_conn *c);
 #endif /* SNIC_NVMETCP_HOST_PRIV_H */

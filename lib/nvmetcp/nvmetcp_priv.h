@@ -120,6 +120,8 @@ struct nvmetcp_role {
     int (*head)(struct nvmetcp_conn *c);
     /* The PDU is complete; good: 0 if its data digest was wrong. */
     int (*done)(struct nvmetcp_conn *c, int good);
+    /* Output has returned all of an out, for the first time; or NULL. */
+    void (*handed)(struct nvmetcp_conn *c, struct nvmetcp_out *o);
     /* An out was sent. */
     void (*sent)(struct nvmetcp_conn *c, struct nvmetcp_out *o);
     /* The state is now TERMINATING or OVER. */

@@ -85,6 +85,8 @@ uint32_t nvmetcp_out_take(struct nvmetcp_conn *c, struct snic_iov *iov, uint32_t
         if (!more)
             break;
         SNIC_DASSERT(c->cursor_at == nvmetcp_out_size(o));
+        if (!o->handed && c->role->handed != NULL)
+            c->role->handed(c, o);
         o->handed = 1;
         c->cursor =
             o->node.next == NULL ? NULL : SNIC_CONTAINER(o->node.next, struct nvmetcp_out, node);

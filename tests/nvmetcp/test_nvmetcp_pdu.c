@@ -397,6 +397,14 @@ static void lone_output(struct lone *l)
     assert_int_equal(snic_nvmetcp_host_check(l->h), 0);
 }
 
+static int lone_recv(struct lone *l, const unsigned char *b, size_t n)
+{
+    size_t used;
+    int r = snic_nvmetcp_host_recv(l->h, b, n, &used, l->now);
+    assert_int_equal(used, n);
+    return r;
+}
+
 static uint32_t lone_event(struct lone *l, struct snic_nvmetcp_event *e)
 {
     e->type = 0;
@@ -425,7 +433,7 @@ static void lone_open(struct lone *l, int state, uint8_t digests, uint8_t pda)
     if (state == 0)
         return;
     size_t n = make(b, &pdu, &l->p);
-    assert_int_equal(snic_nvmetcp_host_recv(l->h, b, n, 0), 0);
+    assert_int_equal(lone_recv(l, b, n), 0);
     assert_int_equal(lone_event(l, &e), SNIC_NVMETCP_READY);
     l->p.digests = digests;
     l->ri.base = l->data;
@@ -494,7 +502,7 @@ static void test_nvmetcp_host_every_type_in_every_state(void **state)
                     b[0] = (unsigned char)type;
                     n = 8;
                 }
-                (void)snic_nvmetcp_host_recv(l->h, b, n, 0);
+                (void)lone_recv(l, b, n);
                 if (!known) {
                     lone_expect_term(l, SNIC_NVMETCP_FES_HEADER, 0);
                 } else if (type == 3) {
@@ -568,7 +576,7 @@ static void test_nvmetcp_host_every_wrong_field_named(void **state)
         if ((w->digests & 1) != 0 && w->at > 7)
             snic_put_le32(b + pdu.hlen, snic_crc32c(0, b, pdu.hlen));
         print_message("%s\n", w->what);
-        (void)snic_nvmetcp_host_recv(l->h, b, n, 0);
+        (void)lone_recv(l, b, n);
         lone_expect_term(l, w->fes, w->fei);
         lone_close(l);
     }
@@ -586,7 +594,7 @@ static void test_nvmetcp_host_r2t_limit(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         pdu.offset = i * 512;
         size_t n = make(b, &pdu, &l->p);
-        assert_int_equal(snic_nvmetcp_host_recv(l->h, b, n, 0), 0);
+        assert_int_equal(lone_recv(l, b, n), 0);
     }
     struct snic_nvmetcp_event e;
     assert_int_equal(lone_event(l, &e), SNIC_NVMETCP_TERM);
@@ -608,7 +616,7 @@ static void test_nvmetcp_host_answers_too_early_refused(void **state)
     assert_int_equal(snic_nvmetcp_host_submit(l->h, &c, 0), 0);
     snic_put_le16(cqe + 12, c.cid);
     size_t n = make(b, &pdu, &l->p);
-    (void)snic_nvmetcp_host_recv(l->h, b, n, 0);
+    (void)lone_recv(l, b, n);
     assert_int_equal(lone_event(l, &e), SNIC_NVMETCP_TERM);
     assert_true(e.fes == SNIC_NVMETCP_FES_HEADER && e.fei == 20);
     lone_close(l);

@@ -7,7 +7,9 @@
 
 void duo_opts(struct duo *d)
 {
-    memset(d, 0, sizeof(*d));
+    memset(d, 0, offsetof(struct duo, up));
+    d->up.head = d->up.tail = d->up.gone = 0;
+    d->down.head = d->down.tail = d->down.gone = 0;
     d->to.opts_size = sizeof(d->to);
     d->to.depth_max = 16;
     d->to.inline_max = 8192;
@@ -57,6 +59,7 @@ void pipe_put(struct pipe *p, const void *data, size_t size)
     if (p->tail + size > DUO_BYTES) {
         memmove(p->bytes, p->bytes + p->head, p->tail - p->head);
         p->tail -= p->head;
+        p->gone += p->head;
         p->head = 0;
     }
     assert_true(p->tail + size <= DUO_BYTES);
@@ -66,8 +69,28 @@ void pipe_put(struct pipe *p, const void *data, size_t size)
 
 static size_t pipe_size(const struct duo *d, const struct pipe *p)
 {
-    size_t n = p->tail - p->head;
+    size_t n = p->tail - p->head, split = d->split[p == &d->down];
+    uint64_t at = p->gone + p->head;
+    if (d->rng != NULL && n > 0)
+        n = 1 + snic_rng_below(d->rng, snic_rng_below(d->rng, 3) == 0 ? snic_min_u64(n, 200) : n);
+    if (split > at && split - at < n)
+        n = split - at;
     return d->cut > 0 && n > d->cut ? d->cut : n;
+}
+
+static void duo_sent(struct duo *d, int target, size_t bytes)
+{
+    d->unsent[target] -= bytes;
+    if (target)
+        snic_nvmetcp_target_sent(d->t, bytes, d->now);
+    else
+        snic_nvmetcp_host_sent(d->h, bytes, d->now);
+}
+
+int duo_idle(const struct duo *d)
+{
+    return d->up.head == d->up.tail && d->down.head == d->down.tail && d->unsent[0] == 0 &&
+           d->unsent[1] == 0;
 }
 
 static size_t duo_output_of(struct duo *d, int target)
@@ -75,6 +98,10 @@ static size_t duo_output_of(struct duo *d, int target)
     struct snic_iov iov[64];
     size_t bytes = 0, all = 0;
     struct pipe *p = target ? &d->down : &d->up;
+    if (d->rng != NULL) {
+        d->output_iovs = 1 + (uint32_t)snic_rng_below(d->rng, 20);
+        d->zero_copy = (int)snic_rng_below(d->rng, 2);
+    }
     for (;;) {
         uint32_t n = target ? snic_nvmetcp_target_output(d->t, iov, d->output_iovs, &bytes)
                             : snic_nvmetcp_host_output(d->h, iov, d->output_iovs, &bytes);
@@ -86,13 +113,20 @@ static size_t duo_output_of(struct duo *d, int target)
         }
         assert_int_equal(sum, bytes);
         if (n == 0)
-            return all;
+            break;
         all += bytes;
-        if (target)
-            snic_nvmetcp_target_sent(d->t, bytes, d->now);
-        else
-            snic_nvmetcp_host_sent(d->h, bytes, d->now);
+        d->unsent[target] += bytes;
+        if (d->rng == NULL)
+            duo_sent(d, target, bytes);
+        else if (snic_rng_below(d->rng, 4) == 0)
+            break;
     }
+    if (d->unsent[target] > 0) { /* the socket reports later than the peer receives */
+        bytes = snic_rng_below(d->rng, d->unsent[target] + 1);
+        duo_sent(d, target, snic_rng_below(d->rng, 2) == 0 ? d->unsent[target] : bytes);
+        all++;
+    }
+    return all;
 }
 
 void duo_output(struct duo *d)
@@ -138,10 +172,12 @@ static size_t duo_input(struct duo *d)
         moved += duo_filled(d, 0, &d->down, n);
     n = pipe_size(d, &d->down);
     if (n > 0) {
-        (void)snic_nvmetcp_host_recv(d->h, d->down.bytes + d->down.head, n, d->now);
-        d->down.head += n;
+        (void)snic_nvmetcp_host_recv(d->h, d->down.bytes + d->down.head, n, &used, d->now);
+        assert_true(used == n || snic_nvmetcp_host_paused(d->h));
+        d->down.head += used;
+        moved += used;
     }
-    return moved + n;
+    return moved;
 }
 
 static struct duo_open *duo_find(struct duo *d, uint32_t command)
@@ -208,7 +244,7 @@ static int duo_grant(struct duo *d, struct duo_open *o)
 
 int duo_execute(struct duo *d, struct duo_open *o)
 {
-    struct snic_nvmetcp_completion c = {.cookie = 7};
+    struct snic_nvmetcp_completion c = {.cookie = 0};
     uint32_t at = snic_get_le32(o->sqe + 40);
     if (o->sqe[0] == 0x7f && o->sqe[4] == 1)
         assert_int_equal(snic_nvmetcp_target_connected(d->t, &d->queue), 0);
@@ -219,9 +255,12 @@ int duo_execute(struct duo *d, struct duo_open *o)
     if (o->data != NULL && o->sqe[0] == 1)
         memcpy(d->disk + at, o->data, o->data_size);
     if (o->to_host > 0) {
-        o->out.base = d->disk + at;
-        o->out.size = o->to_host;
-        c.iov = &o->out;
+        while (d->out[c.cookie].base != NULL)
+            c.cookie++;
+        assert_true(c.cookie < DUO_OPEN);
+        d->out[c.cookie].base = d->disk + at;
+        d->out[c.cookie].size = o->to_host;
+        c.iov = &d->out[c.cookie];
         c.iov_count = 1;
         c.size = o->to_host;
     }
@@ -255,7 +294,8 @@ void duo_events(struct duo *d)
             break;
         case SNIC_NVMETCP_SENT:
             d->sent++;
-            assert_int_equal(e.cookie, 7);
+            assert_true(e.cookie < DUO_OPEN && d->out[e.cookie].base != NULL);
+            d->out[e.cookie].base = NULL;
             break;
         case SNIC_NVMETCP_TERM:
             d->t_term++;

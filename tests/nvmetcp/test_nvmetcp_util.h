@@ -14,6 +14,7 @@ enum { DUO_BYTES = 1 << 20, DUO_DISK = 1 << 18, DUO_OPEN = 64, DUO_GRANTS = 4 };
 
 struct pipe {
     size_t head, tail;
+    uint64_t gone; /* bytes before those in memory */
     unsigned char bytes[DUO_BYTES];
 };
 
@@ -27,7 +28,6 @@ struct duo_open {
     const unsigned char *data;
     uint32_t data_size;
     struct snic_iov iov[DUO_GRANTS][3]; /* of the grants that are open */
-    struct snic_iov out;
 };
 
 struct duo {
@@ -40,6 +40,9 @@ struct duo {
     int hold;             /* commands are not executed */
     int zero_copy;        /* bytes go to want where they can */
     uint32_t output_iovs; /* pieces asked of output */
+    size_t split[2];      /* a piece ends at this byte of the stream to the target, to the host */
+    struct snic_rng *rng; /* chance: sizes of pieces, zero copy, when sends are reported */
+    size_t unsent[2];     /* output that was not reported as sent: host, target */
     uint64_t now;
     struct snic_nvmetcp_target *t;
     struct snic_nvmetcp_host *h;
@@ -48,6 +51,7 @@ struct duo {
     struct snic_nvmetcp_event t_last, h_last; /* TERM or ENDED */
     uint32_t opens;
     struct duo_open open[DUO_OPEN];
+    struct snic_iov out[DUO_OPEN]; /* of completions, until SENT; the cookie is the number */
     struct pipe up, down; /* to the target, to the host */
     unsigned char disk[DUO_DISK];
 };
@@ -58,6 +62,8 @@ void duo_close(struct duo *d);
 void duo_check(const struct duo *d);
 /** Both sides output into the streams. */
 void duo_output(struct duo *d);
+/** 1: everything is at rest: streams empty, all output reported as sent. */
+int duo_idle(const struct duo *d);
 /** One round: output, input, events. @return 1 something moved */
 int duo_round(struct duo *d);
 /** Rounds until nothing moves. */
