@@ -6,8 +6,8 @@
  *
  *   bench_nvmetcp [--seconds N]
  *
- * flush: no data. read, write: 4 KiB; write_inline: in the capsule; _place: received in place, which
- * saves the second copy; _digest: header and data digests. ns/op is for both halves together.
+ * flush: no data. read, write: 4 KiB; write_inline: in the capsule; _place: received in place,
+ * which saves the second copy; _digest: header and data digests. ns/op is for both halves together.
  */
 #include "snicstore/nvmetcp.h"
 
@@ -290,7 +290,8 @@ static uint64_t run_copy(const struct bench_case *c, uint64_t n)
     uint32_t crc = 0;
     for (uint64_t i = 0; i < n; i++) {
         unsigned char *host = p->data + i % DEPTH * BLOCK, *target = host + DEPTH * (size_t)BLOCK;
-        unsigned char *up = p->up.bytes + i % DEPTH * 8192, *down = p->down.bytes + i % DEPTH * 8192;
+        unsigned char *up = p->up.bytes + i % DEPTH * 8192,
+                      *down = p->down.bytes + i % DEPTH * 8192;
         unsigned char *mid = c->kind == READ ? down : up;
         memcpy(up, host, 72);
         memcpy(target, up, 72);

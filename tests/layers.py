@@ -188,11 +188,13 @@ LAYERS = {
     "lib/nvmetcp": [
         ["span.c", "pdu.c"],
         # the stream, both ways
-        ["output.c", "conn.c"],
+        ["output.c"],
+        ["conn.c"],
         # the target
-        ["target_opts.c", "target_reply.c"],
+        ["target_reply.c"],
         ["target_command.c", "target_grant.c"],
         ["target.c", "target_check.c"],
+        ["target_opts.c"],
         # the host
         ["host_data.c"],
         ["host.c"],

@@ -32,7 +32,7 @@
  *         write them; when written: snic_nvmetcp_target_sent(t, bytes, now);
  *     sleep until snic_nvmetcp_target_deadline_ns(t), or until bytes arrive
  *
- * Back pressure. recv consumes fewer bytes than it was given while the connection is paused: its
+ * Back pressure. recv consumes fewer bytes than are passed while the connection is paused: its
  * in-capsule buffers or its responses are all in use. Then the socket is not read any further until
  * snic_nvmetcp_target_paused() is 0 again, which complete and sent may cause. It never waits for
  * input: commands whose data are complete end without it.
@@ -311,8 +311,8 @@ SNIC_API SNIC_NODISCARD uint32_t snic_nvmetcp_target_output(struct snic_nvmetcp_
                                                             struct snic_iov *iov, uint32_t max,
                                                             size_t *bytes) SNIC_NONNULL(1, 2, 4);
 /** @p bytes of what output returned, in its order, were written. [owner] */
-SNIC_API void snic_nvmetcp_target_sent(struct snic_nvmetcp_target *t, size_t bytes,
-                                       uint64_t now_ns) SNIC_NONNULL(1);
+SNIC_API void snic_nvmetcp_target_sent(struct snic_nvmetcp_target *t, size_t bytes, uint64_t now_ns)
+    SNIC_NONNULL(1);
 /** The next output begins behind what was reported as sent: the socket took no more. [owner] */
 SNIC_API void snic_nvmetcp_target_rewind(struct snic_nvmetcp_target *t) SNIC_NONNULL(1);
 
@@ -326,7 +326,7 @@ SNIC_API uint64_t snic_nvmetcp_target_deadline_ns(const struct snic_nvmetcp_targ
     SNIC_NONNULL(1);
 
 /** Of snic_nvmetcp_queue. */
-#define SNIC_NVMETCP_NO_SQ_FLOW (1u << 0) /**< Connect asked to disable SQ flow control           */
+#define SNIC_NVMETCP_NO_SQ_FLOW (1u << 0) /**< as the host's Connect requests */
 #define SNIC_NVMETCP_CREDIT (1u << 1)     /**< the host asked for credit in its completions       */
 
 /** Zero it, set opts_size. */
@@ -348,8 +348,8 @@ SNIC_API SNIC_NODISCARD int snic_nvmetcp_target_connected(struct snic_nvmetcp_ta
  * Lend buffers for the next @p size bytes of a write, and request them (R2T). The pieces and their
  * list are borrowed until DATA_IN, TERM or ENDED. [owner]
  * @return 0; SNIC_ENOENT no such command; SNIC_EINVAL @p size is 0, more than is still wanted or
- *         other than the pieces'; SNIC_EAGAIN as many grants as are permitted, of this command or in
- *         all: after the next DATA_IN; SNIC_ENOTCONN it is terminating
+ *         other than the pieces'; SNIC_EAGAIN as many grants as are permitted, of this command or
+ * in all: after the next DATA_IN; SNIC_ENOTCONN it is terminating
  */
 SNIC_API SNIC_NODISCARD int snic_nvmetcp_target_grant(struct snic_nvmetcp_target *t,
                                                       uint32_t command, const struct snic_iov *iov,
@@ -370,8 +370,8 @@ struct snic_nvmetcp_completion {
 /**
  * Queue the response, and data before it (its SQHD counts the queue's responses, or is FFFFh if SQ
  * flow control is disabled); the handle is invalid from now on. SENT follows if there
- * are data. The completion is left out (SUCCESS) where it would only say success: SQ flow control is
- * disabled, no credit is sent and the result is 0. [owner]
+ * are data. The completion is left out (SUCCESS) where it would hold nothing but success: SQ flow
+ * control is disabled, no credit is sent and the result is 0. [owner]
  * @return 0; SNIC_ENOENT no such command; SNIC_EINVAL @p c has more data than the host expects, or
  *         other than the pieces'; SNIC_EBUSY grants are open: after their DATA_IN; SNIC_ENOTCONN it
  *         is terminating: the command is forgotten, nothing is sent or borrowed
@@ -393,15 +393,15 @@ SNIC_API void snic_nvmetcp_target_closed(struct snic_nvmetcp_target *t, uint64_t
 /** What both halves count. */
 struct snic_nvmetcp_stats {
     uint64_t bytes_in;
-    uint64_t bytes_out;  /**< reported as sent                                                  */
-    uint64_t pdus_in;    /**< complete                                                          */
-    uint64_t pdus_out;   /**< sent; a response behind data is not counted apart                 */
+    uint64_t bytes_out; /**< reported as sent                                                  */
+    uint64_t pdus_in;   /**< complete                                                          */
+    uint64_t pdus_out;  /**< sent; a response behind data is not counted apart                 */
     uint64_t commands;
-    uint64_t responses;  /**< queued or received                                                */
-    uint64_t refused;    /**< target: commands answered by the engine                           */
+    uint64_t responses; /**< queued or received                                                */
+    uint64_t refused;   /**< target: commands answered by the engine                           */
     uint64_t r2ts;
-    uint64_t bad_data;   /**< data digest errors                                                */
-    uint64_t successes;  /**< SUCCESS instead of a response                                     */
+    uint64_t bad_data;  /**< data digest errors                                                */
+    uint64_t successes; /**< SUCCESS instead of a response                                     */
     uint64_t pauses;
     uint32_t active;     /**< commands that have a slot                                         */
     uint32_t active_max; /**< the most so far                                                   */
@@ -444,18 +444,19 @@ struct snic_nvmetcp_host_opts {
 /** A command; borrowed from submit until DONE or ENDED. */
 struct snic_nvmetcp_command {
     struct snic_node node; /**< the engine's                                                    */
-    unsigned char sqe[SNIC_NVMETCP_SQE_BYTES]; /**< in: CID, PSDT and SGL1 are filled in by submit */
+    unsigned char
+        sqe[SNIC_NVMETCP_SQE_BYTES]; /**< in: CID, PSDT and SGL1 are filled in by submit */
     const struct snic_iov *iov; /**< data, in the direction of the opcode                        */
     uint32_t iov_count;
     uint32_t size;     /**< bytes of data                                                        */
     uint32_t received; /**< out: bytes of data from the controller                               */
     uint16_t status;   /**< out: status field without the phase                                  */
     uint16_t cid;      /**< out, with submit                                                     */
-    int32_t error;     /**< out: 0 the controller responded (see status); SNIC_ECORRUPT a data digest
-                            was wrong (status is Transient Transport Error); SNIC_EPROTO success
-                            without all data; SNIC_ECANCELED the connection ended: outcome unknown */
-    uint32_t state;    /**< the engine's                                                         */
-    uint64_t result;   /**< out: dwords 0 and 1; dword 1 has the credit of a target that grants it */
+    int32_t error;   /**< out: 0 the controller responded (see status); SNIC_ECORRUPT a data digest
+                          was wrong (status is Transient Transport Error); SNIC_EPROTO success
+                          without all data; SNIC_ECANCELED the connection ended: outcome unknown */
+    uint32_t state;  /**< the engine's                                                         */
+    uint64_t result; /**< out: dwords 0 and 1; dword 1 has the credit of a target that grants it */
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
@@ -478,8 +479,7 @@ SNIC_API void *snic_nvmetcp_host_fini(struct snic_nvmetcp_host *h) SNIC_NONNULL(
  * Data of up to @p bytes go to the controller within the capsule from now on; 0 at first. Admin
  * queues: 8192; I/O queues: 16 IOCCSZ - 64. [owner]
  */
-SNIC_API void snic_nvmetcp_host_inline(struct snic_nvmetcp_host *h, uint32_t bytes)
-    SNIC_NONNULL(1);
+SNIC_API void snic_nvmetcp_host_inline(struct snic_nvmetcp_host *h, uint32_t bytes) SNIC_NONNULL(1);
 /**
  * Send a command. [owner]
  * @return 0; SNIC_EINVAL data without direction (opcode, of fabrics the command type), size other

@@ -106,6 +106,13 @@ int nvmetcp_conn_final(struct nvmetcp_conn *c, struct snic_nvmetcp_event *e, uin
     return 1;
 }
 
+void nvmetcp_conn_sent(struct nvmetcp_conn *c, size_t bytes)
+{
+    nvmetcp_out_sent(c, bytes);
+    if (c->draining && snic_queue_empty(&c->outs))
+        nvmetcp_conn_over(c, c->reason);
+}
+
 /* ---- Input ---- */
 
 static void nvmetcp_in_fail(struct nvmetcp_conn *c, int r)

@@ -172,9 +172,9 @@ int snic_nvmetcp_host_submit(struct snic_nvmetcp_host *h, struct snic_nvmetcp_co
     h->c.now_ns = snic_max_u64(h->c.now_ns, now_ns);
     if (h->c.state >= NVMETCP_TERMINATING)
         return SNIC_ENOTCONN;
-    if (q->size > 0 && ((dir != NVMETCP_DIR_IN && dir != NVMETCP_DIR_OUT) ||
-                        q->size > h->o.transfer_max ||
-                        !nvmetcp_span_fits(q->iov, q->iov_count, q->size)))
+    if (q->size > 0 &&
+        ((dir != NVMETCP_DIR_IN && dir != NVMETCP_DIR_OUT) || q->size > h->o.transfer_max ||
+         !nvmetcp_span_fits(q->iov, q->iov_count, q->size)))
         return SNIC_EINVAL;
     uint16_t tail = (uint16_t)((h->sq_tail + 1u) % h->o.entries);
     if (h->c.state != NVMETCP_UP || h->ready.type != 0 || snic_queue_empty(&h->free_tasks) ||
@@ -205,8 +205,8 @@ int snic_nvmetcp_host_submit(struct snic_nvmetcp_host *h, struct snic_nvmetcp_co
 
 /* ---- The stream ---- */
 
-int snic_nvmetcp_host_recv(struct snic_nvmetcp_host *h, const void *data, size_t size,
-                           size_t *used, uint64_t now_ns)
+int snic_nvmetcp_host_recv(struct snic_nvmetcp_host *h, const void *data, size_t size, size_t *used,
+                           uint64_t now_ns)
 {
     h->c.now_ns = snic_max_u64(h->c.now_ns, now_ns);
     *used = size;
@@ -242,7 +242,7 @@ uint32_t snic_nvmetcp_host_output(struct snic_nvmetcp_host *h, struct snic_iov *
 void snic_nvmetcp_host_sent(struct snic_nvmetcp_host *h, size_t bytes, uint64_t now_ns)
 {
     h->c.now_ns = snic_max_u64(h->c.now_ns, now_ns);
-    nvmetcp_out_sent(&h->c, bytes);
+    nvmetcp_conn_sent(&h->c, bytes);
 }
 
 void snic_nvmetcp_host_rewind(struct snic_nvmetcp_host *h)

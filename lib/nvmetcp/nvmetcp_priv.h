@@ -41,7 +41,12 @@
 #define SNIC_NVMETCP__SGL_INLINE 0x01u /* data block, offset */
 
 /* Direction of data: opcode bits 1:0. */
-enum nvmetcp_dir { NVMETCP_DIR_NONE = 0, NVMETCP_DIR_IN = 1, NVMETCP_DIR_OUT = 2, NVMETCP_DIR_BOTH };
+enum nvmetcp_dir {
+    NVMETCP_DIR_NONE = 0,
+    NVMETCP_DIR_IN = 1,
+    NVMETCP_DIR_OUT = 2,
+    NVMETCP_DIR_BOTH
+};
 
 /* ---- Output ---- */
 
@@ -116,7 +121,7 @@ struct nvmetcp_conn;
 
 struct nvmetcp_role {
     /* A header is complete: set the destination. 0; SNIC_EAGAIN: later (I5); SNIC_EPROTO: refused,
-       pdu.fes and fei say why; another SNIC_E*: end. */
+       pdu.fes and fei name the error; another SNIC_E*: end. */
     int (*head)(struct nvmetcp_conn *c);
     /* The PDU is complete; good: 0 if its data digest was wrong. */
     int (*done)(struct nvmetcp_conn *c, int good);
@@ -134,7 +139,7 @@ struct nvmetcp_conn {
     uint64_t greet_ns; /* deadlines: SNIC_NEVER if none */
     uint64_t close_ns;
     uint64_t close_wait_ns;
-    uint8_t state; /* enum nvmetcp_state */
+    uint8_t state;     /* enum nvmetcp_state */
     uint8_t draining;  /* OVER when everything was sent */
     uint8_t term_due;  /* the event TERM */
     uint8_t ended_due; /* the event ENDED */
@@ -168,6 +173,7 @@ void nvmetcp_conn_filled(struct nvmetcp_conn *c, size_t size);
 void nvmetcp_conn_resume(struct nvmetcp_conn *c);
 /** A fatal error of the peer: report it by TermReq. */
 void nvmetcp_conn_violation(struct nvmetcp_conn *c, uint16_t fes, uint32_t fei);
+void nvmetcp_conn_sent(struct nvmetcp_conn *c, size_t bytes);
 /** ENDED is due. */
 void nvmetcp_conn_over(struct nvmetcp_conn *c, int reason);
 /** Time passes. */

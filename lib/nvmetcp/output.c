@@ -43,7 +43,7 @@ static int nvmetcp_gather_part(struct nvmetcp_gather *g, const unsigned char *ba
     } else if (g->count == g->max) {
         return 0;
     } else {
-        g->iov[g->count].base = (void *)(uintptr_t)base; /* only read by who sends it */
+        g->iov[g->count].base = (void *)(uintptr_t)base; /* which a sender only reads */
         g->iov[g->count++].size = size;
     }
     g->at = 0;
@@ -115,8 +115,6 @@ void nvmetcp_out_sent(struct nvmetcp_conn *c, size_t bytes)
         c->s.pdus_out++;
         c->role->sent(c, o);
     }
-    if (c->draining && c->state != NVMETCP_OVER && snic_queue_empty(&c->outs))
-        nvmetcp_conn_over(c, c->reason);
 }
 
 void nvmetcp_out_rewind(struct nvmetcp_conn *c)

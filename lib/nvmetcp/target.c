@@ -132,7 +132,7 @@ uint32_t snic_nvmetcp_target_output(struct snic_nvmetcp_target *t, struct snic_i
 void snic_nvmetcp_target_sent(struct snic_nvmetcp_target *t, size_t bytes, uint64_t now_ns)
 {
     t->c.now_ns = snic_max_u64(t->c.now_ns, now_ns);
-    nvmetcp_out_sent(&t->c, bytes);
+    nvmetcp_conn_sent(&t->c, bytes);
 }
 
 void snic_nvmetcp_target_rewind(struct snic_nvmetcp_target *t)

@@ -38,8 +38,7 @@ static int nvmetcp_check_slots(const struct snic_nvmetcp_target *t)
         inlines != t->c.s.inlines)
         return SNIC_ECORRUPT; /* J1, J2 */
     if (nvmetcp_queue_count(&t->free_slots, t->o.depth_max) != t->o.depth_max - active ||
-        nvmetcp_queue_count(&t->free_inlines, t->o.inline_buffers) !=
-            t->o.inline_buffers - inlines)
+        nvmetcp_queue_count(&t->free_inlines, t->o.inline_buffers) != t->o.inline_buffers - inlines)
         return SNIC_ECORRUPT; /* I2 */
     return 0;
 }

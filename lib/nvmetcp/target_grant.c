@@ -71,8 +71,8 @@ int nvmetcp_target_data(struct snic_nvmetcp_target *t)
     const struct snic_nvmetcp_pdu *p = &in->pdu;
     uint32_t i = p->ttag & ((1u << t->tag_bits) - 1u);
     struct nvmetcp_grant *g = i < t->o.grants_max ? &t->grants[i] : NULL;
-    int known = g != NULL && g->used && g->waits && g->out.handed &&
-                p->ttag == nvmetcp_grant_tag(t, g);
+    int known =
+        g != NULL && g->used && g->waits && g->out.handed && p->ttag == nvmetcp_grant_tag(t, g);
     if (known && p->cccid != t->slots[g->slot].cid)
         return nvmetcp_conn_refuse(&t->c, SNIC_NVMETCP_FES_HEADER, 8);
     if (!known)

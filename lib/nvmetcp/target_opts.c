@@ -81,8 +81,7 @@ static struct snic_nvmetcp_target *nvmetcp_target_place(struct snic_arena *a,
                                                         const struct snic_nvmetcp_target_opts *o)
 {
     struct snic_nvmetcp_target *t = snic_arena_take(a, 1, sizeof(*t), SNIC_CACHELINE);
-    struct nvmetcp_slot *slots =
-        snic_arena_take(a, o->depth_max, sizeof(*slots), SNIC_CACHELINE);
+    struct nvmetcp_slot *slots = snic_arena_take(a, o->depth_max, sizeof(*slots), SNIC_CACHELINE);
     struct nvmetcp_reply *replies =
         snic_arena_take(a, nvmetcp_target_replies(o), sizeof(*replies), SNIC_CACHELINE);
     struct nvmetcp_grant *grants =

@@ -54,7 +54,7 @@ static void nvmetcp_reply_cqe(struct snic_nvmetcp_target *t, const struct nvmetc
     snic_put_le16(cqe + 14, (uint16_t)(c->status << 1));
 }
 
-/* The response says no more than success, and the host may do without it. */
+/* The response holds nothing but success, and may be left out. */
 static int nvmetcp_reply_short(const struct snic_nvmetcp_target *t,
                                const struct snic_nvmetcp_completion *c, uint32_t expected)
 {

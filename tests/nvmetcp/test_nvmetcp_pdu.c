@@ -146,7 +146,7 @@ static void fixture_open(struct fixture *f, enum t_state state, uint8_t digests,
     }
 }
 
-/* After its end a target drops all input and says nothing. */
+/* After its end a target drops all input and sends nothing. */
 static void fixture_dead(struct fixture *f, const unsigned char *b, size_t n)
 {
     assert_int_equal(solo_feed(&f->s, b, n), n);
@@ -297,8 +297,7 @@ static void test_nvmetcp_target_every_wrong_field_named(void **state)
         solo_expect_term(&f->s, w->fes, w->fei);
         fixture_dead(f, big, n);
         /* It stays until the peer closes, or for 30 s. */
-        assert_int_equal(snic_nvmetcp_target_deadline_ns(f->s.t),
-                         f->s.now + UINT64_C(30000000000));
+        assert_int_equal(snic_nvmetcp_target_deadline_ns(f->s.t), f->s.now + UINT64_C(30000000000));
         f->s.now += UINT64_C(30000000000) - 1;
         solo_none(&f->s);
         f->s.now++;

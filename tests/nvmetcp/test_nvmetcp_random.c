@@ -145,7 +145,7 @@ static void test_nvmetcp_random_bytes_as_in_the_model(void **state)
                   (unsigned long long)successes, (unsigned long long)pauses);
 }
 
-/* A bit of either stream is flipped at some time: with all digests nobody ever sees wrong data, and
+/* A bit of either stream is flipped at some time: with all digests wrong data are never seen, and
    each command ends, by a response, an error or the end of the connection. */
 static void test_nvmetcp_random_damage_never_seen(void **state)
 {

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+const struct snic_nvmetcp_params plain = {0, 0, 0, 0};
+
 /* ---- Two sides ---- */
 
 void duo_opts(struct duo *d)
@@ -139,8 +141,8 @@ void duo_output(struct duo *d)
 static size_t duo_filled(struct duo *d, int target, struct pipe *p, size_t size)
 {
     struct snic_iov iov[3];
-    uint32_t n = target ? snic_nvmetcp_target_want(d->t, iov, 3)
-                        : snic_nvmetcp_host_want(d->h, iov, 3);
+    uint32_t n =
+        target ? snic_nvmetcp_target_want(d->t, iov, 3) : snic_nvmetcp_host_want(d->h, iov, 3);
     size_t done = 0;
     for (uint32_t i = 0; i < n && done < size; i++) {
         size_t k = snic_min_u64(iov[i].size, size - done);
@@ -285,8 +287,7 @@ void duo_events(struct duo *d)
             o->arrived += e.data_size;
             o->grants--;
             for (uint32_t i = 0; i < DUO_GRANTS; i++)
-                if (o->iov[i][0].base ==
-                    d->disk + snic_get_le32(o->sqe + 40) + e.offset)
+                if (o->iov[i][0].base == d->disk + snic_get_le32(o->sqe + 40) + e.offset)
                     o->iov[i][0].base = NULL;
             if (e.reason != 0)
                 o->error = e.reason;
@@ -515,4 +516,39 @@ void solo_none(struct solo *s)
 {
     struct snic_nvmetcp_event e;
     assert_int_equal(snic_nvmetcp_target_poll(s->t, &e, s->now), 0);
+}
+
+void solo_up(struct solo *s, uint32_t flags)
+{
+    solo_open(s);
+    solo_greet(s, 0, 0, 0);
+    solo_connect(s, &plain, 4, flags);
+}
+
+uint32_t solo_command(struct solo *s, uint16_t cid)
+{
+    unsigned char b[128], sqe[64] = {0, 0x40};
+    snic_put_le16(sqe + 2, cid);
+    size_t n = solo_capsule(b, &plain, sqe, NULL, 0);
+    assert_int_equal(solo_feed(s, b, n), n);
+    return solo_event(s, SNIC_NVMETCP_COMMAND).command;
+}
+
+uint32_t solo_write(struct solo *s, uint32_t size)
+{
+    unsigned char b[128], sqe[64] = {1, 0x40, 1, 2};
+    snic_put_le32(sqe + 32, size);
+    sqe[39] = 0x5a;
+    size_t n = solo_capsule(b, &plain, sqe, NULL, 0);
+    assert_int_equal(solo_feed(s, b, n), n);
+    struct snic_nvmetcp_event e = solo_event(s, SNIC_NVMETCP_COMMAND);
+    assert_int_equal(e.wanted, size);
+    assert_int_equal(s->out_size, 0); /* no R2T before a grant */
+    return e.command;
+}
+
+void fill(unsigned char *p, size_t size, unsigned seed)
+{
+    for (size_t i = 0; i < size; i++)
+        p[i] = (unsigned char)((i * 31) ^ (i >> 9) ^ seed);
 }

@@ -39,7 +39,7 @@ struct duo {
     uint32_t cut;         /* bytes moved at a time; 0: all */
     int hold;             /* commands are not executed */
     int zero_copy;        /* bytes go to want where they can */
-    uint32_t output_iovs; /* pieces asked of output */
+    uint32_t output_iovs; /* most pieces of an output */
     size_t split[2];      /* a piece ends at this byte of the stream to the target, to the host */
     struct snic_rng *rng; /* chance: sizes of pieces, zero copy, when sends are reported */
     size_t unsent[2];     /* output that was not reported as sent: host, target */
@@ -52,7 +52,7 @@ struct duo {
     uint32_t opens;
     struct duo_open open[DUO_OPEN];
     struct snic_iov out[DUO_OPEN]; /* of completions, until SENT; the cookie is the number */
-    struct pipe up, down; /* to the target, to the host */
+    struct pipe up, down;          /* to the target, to the host */
     unsigned char disk[DUO_DISK];
 };
 
@@ -107,5 +107,16 @@ void solo_expect_term(struct solo *s, uint16_t fes, uint32_t fei);
 /** One event of @p type. */
 struct snic_nvmetcp_event solo_event(struct solo *s, uint32_t type);
 void solo_none(struct solo *s);
+
+/** No digests, no alignment. */
+extern const struct snic_nvmetcp_params plain;
+/** Opened, greeted, connected with 4 entries. */
+void solo_up(struct solo *s, uint32_t flags);
+/** A command without data was delivered. @return its handle */
+uint32_t solo_command(struct solo *s, uint16_t cid);
+/** A write of @p size was delivered, and nothing was sent for it. @return its handle */
+uint32_t solo_write(struct solo *s, uint32_t size);
+/** Bytes that depend on the seed. */
+void fill(unsigned char *p, size_t size, unsigned seed);
 
 #endif /* SNIC_TESTS_NVMETCP_UTIL_H */
