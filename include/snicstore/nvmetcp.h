@@ -53,7 +53,8 @@
  * connection terminated; the engine ends it with SNIC_EOVERFLOW and the owner sets CFS.
  *
  * What the engine answers by itself (DNR is set unless stated):
- *   Command Sequence Error (0Ch)       a command before Connect was accepted; a second Connect
+ *   Command Sequence Error (0Ch)       a command before Connect was accepted; a second Connect,
+ *                                      also while the first is pending
  *   Invalid Field in Command (02h)     PSDT is not 01b (commands other than fabrics); in-capsule
  *                                      data that the command's SGL does not describe, or of a
  *                                      command that has no data to the controller; length beyond

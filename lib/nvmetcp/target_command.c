@@ -36,7 +36,7 @@ static uint16_t nvmetcp_judge(const struct snic_nvmetcp_target *t, struct nvmetc
 {
     int fabrics = s->sqe[0] == SNIC_NVMETCP__FABRICS;
     int connect = fabrics && s->sqe[4] == SNIC_NVMETCP__FC_CONNECT;
-    if (connect == t->connected)
+    if (connect == t->connected || (connect && t->connecting != NULL))
         return SNIC_NVMETCP__SEQUENCE;
     if (!fabrics && s->sqe[1] >> 6 != 1)
         return SNIC_NVMETCP__INVALID_FIELD;
@@ -74,6 +74,8 @@ int nvmetcp_target_capsule(struct snic_nvmetcp_target *t)
     t->c.s.commands++;
     s->status = nvmetcp_judge(t, s, in->pdu.data_size);
     t->arriving = s;
+    if (s->status == 0 && !t->connected)
+        t->connecting = s;
     if (in->pdu.data_size > 0 && s->status == 0) {
         n = snic_queue_pop(&t->free_inlines);
         s->inline_data = t->inlines + (size_t)(n - t->inline_nodes) *

@@ -86,6 +86,7 @@ struct snic_nvmetcp_target {
     uint8_t connected;
     uint8_t pad;
     struct nvmetcp_slot *arriving;
+    struct nvmetcp_slot *connecting; /* the Connect that is not complete */
     struct nvmetcp_grant *filling;
     struct nvmetcp_slot *slots;
     struct nvmetcp_reply *replies;

@@ -31,6 +31,8 @@ void nvmetcp_slot_free(struct snic_nvmetcp_target *t, struct nvmetcp_slot *s)
     if (s->reply != NULL)
         nvmetcp_reply_free(t, s->reply);
     s->reply = NULL;
+    if (t->connecting == s)
+        t->connecting = NULL;
     s->state = NVMETCP_SLOT_FREE;
     s->gen++;
     t->c.s.active--;

@@ -300,6 +300,29 @@ static void test_nvmetcp_connect_comes_first_and_once(void **state)
     solo_close(s);
 }
 
+/* A second Connect while the first is pending is refused, so that no more commands than its entries
+   can be there when it is accepted; after a refusal there may be another. */
+static void test_nvmetcp_connect_pending_refuses_another(void **state)
+{
+    struct solo *s = &solo;
+    unsigned char connect[64] = {0x7f, 0x40, 0, 0, 1};
+    struct snic_nvmetcp_completion c = {.status = 0x4182};
+    (void)state;
+    connect[39] = 0x5a;
+    solo_open(s);
+    solo_greet(s, 0, 0, 0);
+    assert_int_equal(solo_status(s, connect, 0), 0xffff);
+    uint32_t first = solo_event(s, SNIC_NVMETCP_CONNECT).command;
+    assert_int_equal(solo_status(s, connect, 0), 0x400c);
+    assert_int_equal(snic_nvmetcp_target_complete(s->t, first, &c, s->now), 0);
+    s->out_size = 0;
+    solo_output(s);
+    assert_int_equal(snic_get_le16(s->out + 22) >> 1, 0x4182);
+    s->out_size = 0;
+    solo_connect(s, &plain, 2, 0);
+    solo_close(s);
+}
+
 /* ---- The queue ---- */
 
 /* The queue's entries are slots; one command more ends the connection, without a TermReq. */
@@ -462,6 +485,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmetcp_capsules_wrong_get_their_status),
         cmocka_unit_test(test_nvmetcp_capsules_right_delivered),
         cmocka_unit_test(test_nvmetcp_connect_comes_first_and_once),
+        cmocka_unit_test(test_nvmetcp_connect_pending_refuses_another),
         cmocka_unit_test(test_nvmetcp_queue_full_ends),
         cmocka_unit_test(test_nvmetcp_slot_free_when_response_queued),
         cmocka_unit_test(test_nvmetcp_inline_buffers_all_used_pauses),

@@ -70,6 +70,68 @@ static void test_nvmetcp_codec_round_trips(void **state)
     }
 }
 
+/* Bytes as the specification lays them out, written down by hand. */
+static void test_nvmetcp_codec_vectors(void **state)
+{
+    static const struct {
+        uint8_t digests, to_host, size;
+        struct snic_nvmetcp_pdu pdu;
+        uint8_t bytes[28];
+    } v[] = {
+        {0,
+         0,
+         20,
+         {.type = 0, .pda = 3, .digests = 3, .limit = 0x0a},
+         {0, 0, 128, 0, 128, 0, 0, 0, 0, 0, 3, 3, 0x0a}},
+        {0,
+         1,
+         20,
+         {.type = 1, .pda = 1, .digests = 1, .limit = 0x20000},
+         {1, 0, 128, 0, 128, 0, 0, 0, 0, 0, 1, 1, 0, 0, 2, 0}},
+        {3,
+         1,
+         24,
+         {.type = 3, .fes = 1, .fei = 0x0a, .data_size = 8},
+         {3, 0, 24, 0, 32, 0, 0, 0, 1, 0, 0x0a}},
+        {0, 0, 8, {.type = 4, .data_size = 512, .capsule = zeros}, {4, 0, 72, 72, 0x48, 2}},
+        {3, 0, 8, {.type = 4, .data_size = 512, .capsule = zeros}, {4, 3, 72, 76, 0x50, 2}},
+        {0, 1, 24, {.type = 5, .capsule = zeros}, {5, 0, 24, 0, 24}},
+        {0,
+         0,
+         24,
+         {.type = 6,
+          .flags = 4,
+          .cccid = 0x0102,
+          .ttag = 0x0304,
+          .offset = 0x1000,
+          .length = 0x2000,
+          .data_size = 0x2000},
+         {6, 4, 24, 24, 0x18, 0x20, 0, 0, 2, 1, 4, 3, 0, 0x10, 0, 0, 0, 0x20}},
+        {2,
+         1,
+         24,
+         {.type = 7, .flags = 12, .cccid = 9, .length = 4096, .data_size = 4096},
+         {7, 14, 24, 24, 0x1c, 0x10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0x10}},
+        {0,
+         1,
+         24,
+         {.type = 9, .cccid = 7, .ttag = 8, .offset = 1, .length = 0x10000},
+         {9, 0, 24, 0, 24, 0, 0, 0, 7, 0, 8, 0, 1, 0, 0, 0, 0, 0, 1}},
+        /* The digest of 24 bytes: CRC32C, little-endian. */
+        {1, 1, 28, {.type = 5, .capsule = zeros}, {5, 1, 24, 0, 28,   0,    0,    0,   0, 0,
+                                                   0, 0, 0,  0, 0,    0,    0,    0,   0, 0,
+                                                   0, 0, 0,  0, 0x9b, 0x12, 0x03, 0x89}},
+    };
+    unsigned char b[SNIC_NVMETCP_HEADER_MAX];
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(v); i++) {
+        struct snic_nvmetcp_params p = {v[i].digests, 0, v[i].to_host, 0};
+        struct snic_nvmetcp_pdu pdu = v[i].pdu;
+        assert_true(snic_nvmetcp_encode(b, &pdu, &p) >= v[i].size);
+        assert_memory_equal(b, v[i].bytes, v[i].size);
+    }
+}
+
 static void test_nvmetcp_encode_wrong_refused(void **state)
 {
     unsigned char b[SNIC_NVMETCP_HEADER_MAX];
@@ -625,6 +687,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvmetcp_codec_round_trips),
+        cmocka_unit_test(test_nvmetcp_codec_vectors),
         cmocka_unit_test(test_nvmetcp_encode_wrong_refused),
         cmocka_unit_test(test_nvmetcp_target_every_type_in_every_state),
         cmocka_unit_test(test_nvmetcp_target_every_wrong_field_named),
