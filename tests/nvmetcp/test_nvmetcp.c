@@ -300,6 +300,19 @@ static void test_nvmetcp_connect_comes_first_and_once(void **state)
     solo_close(s);
 }
 
+/* A target may refuse the digests that a host requests. */
+static void test_nvmetcp_digests_refused(void **state)
+{
+    struct solo *s = &solo;
+    (void)state;
+    for (uint32_t refused = 0; refused < 4; refused++) {
+        s->o.digests = refused;
+        solo_open(s);
+        solo_greet(s, 3, 0, 0); /* compares what was agreed */
+        solo_close(s);
+    }
+}
+
 /* A second Connect while the first is pending is refused, so that no more commands than its entries
    can be there when it is accepted; after a refusal there may be another. */
 static void test_nvmetcp_connect_pending_refuses_another(void **state)
@@ -485,6 +498,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmetcp_capsules_wrong_get_their_status),
         cmocka_unit_test(test_nvmetcp_capsules_right_delivered),
         cmocka_unit_test(test_nvmetcp_connect_comes_first_and_once),
+        cmocka_unit_test(test_nvmetcp_digests_refused),
         cmocka_unit_test(test_nvmetcp_connect_pending_refuses_another),
         cmocka_unit_test(test_nvmetcp_queue_full_ends),
         cmocka_unit_test(test_nvmetcp_slot_free_when_response_queued),

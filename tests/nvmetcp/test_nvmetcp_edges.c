@@ -299,6 +299,33 @@ static void test_nvmetcp_host_submit_wrong_refused(void **state)
     duo_close(d);
 }
 
+/* Without SQ flow control, too, a host has one command less than entries; and a write goes into the
+   capsule up to the limit and not beyond. */
+static void test_nvmetcp_host_limits_exact(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_nvmetcp_command many[16];
+    struct snic_iov v = {out, 513}, iov[4];
+    size_t bytes;
+    (void)state;
+    duo_opts(d);
+    d->ho.flags = d->queue.flags = SNIC_NVMETCP_NO_SQ_FLOW;
+    d->host_inline = 512;
+    duo_open(d);
+    duo_connect(d);
+    for (uint32_t i = 0; i < 15; i++) {
+        v.size = i == 0 ? 513 : 512;
+        duo_command(&many[i], 1, 0, &v, 1);
+        duo_submit(d, &many[i]);
+        assert_true(snic_nvmetcp_host_output(d->h, iov, 4, &bytes) >= 1);
+        assert_int_equal(bytes, i == 0 ? 72 : 72 + 512);
+    }
+    duo_command(&many[15], 0, 0, NULL, 0);
+    assert_int_equal(snic_nvmetcp_host_submit(d->h, &many[15], 0), SNIC_EAGAIN);
+    duo_check(d);
+    duo_close(d);
+}
+
 /* What is shown by output again after rewind is the same; the order of what follows stays. */
 static void test_nvmetcp_output_rewound_repeats(void **state)
 {
@@ -355,6 +382,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmetcp_data_damaged_fails_the_command_only),
         cmocka_unit_test(test_nvmetcp_header_damaged_ends),
         cmocka_unit_test(test_nvmetcp_host_submit_wrong_refused),
+        cmocka_unit_test(test_nvmetcp_host_limits_exact),
         cmocka_unit_test(test_nvmetcp_output_rewound_repeats),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -315,6 +315,7 @@ static const struct wrong wrongs[] = {
     {"data DDGSTF", T_GRANTED, 6, 2, 0, 4096, 1, 1, 4, 1, 1},
     {"data CCCID", T_GRANTED, 6, 0, 0, 4096, 8, 2, 0x1235, 1, 8},
     {"data TTAG of none", T_GRANTED, 6, 0, 0, 4096, 10, 2, 0x7fff, 1, 10},
+    {"data TTAG of another generation", T_GRANTED, 6, 0, 0, 4096, 10, 2, 4, 1, 10},
     {"data TTAG of a free grant", T_GRANTED, 6, 3, 0, 4096, 10, 2, 1, 1, 10},
     {"DATAL other than the data", T_GRANTED, 6, 0, 0, 4096, 16, 4, 4095, 1, 16},
     {"DATAL 0", T_GRANTED, 6, 0, 0, 0, 0, 0, 0, 1, 16},
@@ -384,6 +385,30 @@ static void test_nvmetcp_target_header_digest_wrong_terminates(void **state)
         b[bit / 8] ^= (unsigned char)(1u << (bit % 8));
         (void)solo_feed(&f->s, b, n);
         solo_expect_term(&f->s, SNIC_NVMETCP_FES_DIGEST, snic_get_le32(b + 72));
+        solo_close(&f->s);
+    }
+}
+
+/* Data of a grant that has them all, though its event was not polled; data that skip some. */
+static void test_nvmetcp_target_data_twice_or_skipping_refused(void **state)
+{
+    static unsigned char b[8192];
+    struct fixture *f = &fix;
+    (void)state;
+    for (int skip = 0; skip < 2; skip++) {
+        fixture_open(f, T_GRANTED, 0, 0);
+        struct snic_nvmetcp_pdu pdu = {.type = 6, .cccid = 0x1234, .ttag = f->ttag};
+        pdu.length = pdu.data_size = skip ? 512 : 4096;
+        pdu.offset = skip ? 512 : 0;
+        pdu.flags = skip ? 0 : SNIC_NVMETCP_LAST;
+        size_t n = make(b, &pdu, &f->p);
+        assert_int_equal(solo_feed(&f->s, b, n), n);
+        if (!skip)
+            assert_int_equal(solo_feed(&f->s, b, n), n);
+        if (skip)
+            solo_expect_term(&f->s, SNIC_NVMETCP_FES_SEQUENCE, 0);
+        else
+            solo_expect_term(&f->s, SNIC_NVMETCP_FES_HEADER, 10);
         solo_close(&f->s);
     }
 }
@@ -692,6 +717,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmetcp_target_every_type_in_every_state),
         cmocka_unit_test(test_nvmetcp_target_every_wrong_field_named),
         cmocka_unit_test(test_nvmetcp_target_header_digest_wrong_terminates),
+        cmocka_unit_test(test_nvmetcp_target_data_twice_or_skipping_refused),
         cmocka_unit_test(test_nvmetcp_target_term_requests),
         cmocka_unit_test(test_nvmetcp_host_every_type_in_every_state),
         cmocka_unit_test(test_nvmetcp_host_every_wrong_field_named),
