@@ -11,6 +11,8 @@
  *   W2 a watch ends with a cancellation from home to shard, which arrives before the carrier's last
  *      return there: that one frees it.
  *   W3 when there is no room in an iteration (N6) a carrier is filled in the next one.
+ *   W4 where there is no memory for changes, they are missing, and the client gets `overflow`.
+ * Where there is none for that either, the carrier waits at home and is filled again.
  */
 #include "commands.h"
 
@@ -36,6 +38,7 @@ struct ds_watch {
     int64_t id;
     int idle;               /* at the shard: the carrier waits for a change */
     int cancelled;          /* at the shard: W2 */
+    int missed;             /* where the carrier is: W4 */
     int closed;             /* at home: not on the client's list any more */
     struct snic_link link;  /* at home: of the client */
     struct snic_link wait;  /* at home: the client has to take what it was sent */
@@ -114,12 +117,17 @@ static void watch_fill(struct ds_watch *w)
         else if (rc == SNIC_EOVERFLOW)
             watch_put(w, "overflow", NULL);
     }
-    if (r->failed) { /* no memory: changes are missing */
+    w->missed |= r->failed;
+    if (w->missed) {
         r->failed = 0;
         r->size = 0;
         watch_put(w, "overflow", NULL);
+        w->missed = r->failed; /* W4 */
     }
-    if (r->size == 0) {
+    if (w->missed) {
+        r->failed = 0;
+        r->size = 0;
+    } else if (r->size == 0) {
         free(r->data); /* there may be many that wait for long */
         r->data = NULL;
         r->room = 0;
@@ -205,9 +213,9 @@ static void watch_at_home(struct ds_request *r)
     size_t unsent = 0;
 
     ds_turn_spend(w->home, r->reply.size);
-    if (!w->closed && w->home->front != NULL)
+    if (!w->closed && w->home->front != NULL && r->reply.size > 0)
         unsent = ex_front_push(w->home->front, w->client, r->reply.data, r->reply.size);
-    if (unsent <= WATCH_UNSENT) {
+    if (unsent <= WATCH_UNSENT && !w->missed) {
         watch_return(w);
         return;
     }

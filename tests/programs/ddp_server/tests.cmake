@@ -8,6 +8,16 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
       ${CMAKE_CURRENT_LIST_DIR}/test_ddp_limits.py $<TARGET_FILE:ddp_server>)
     set_tests_properties(ddp_server_limits PROPERTIES LABELS "ddp;replica" TIMEOUT 600)
   endif()
+  if(NOT SNIC_SANITIZE) # whose runtime has to be first
+    add_library(ddp_no_memory MODULE ${CMAKE_CURRENT_LIST_DIR}/no_memory.c)
+    set_target_properties(ddp_no_memory PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+    target_compile_definitions(ddp_no_memory PRIVATE _GNU_SOURCE)
+    target_link_libraries(ddp_no_memory PRIVATE snicstore_flags ${CMAKE_DL_LIBS})
+    add_test(NAME ddp_server_memory COMMAND ${SNIC_PYTHON}
+      ${CMAKE_CURRENT_LIST_DIR}/test_ddp_memory.py $<TARGET_FILE:ddp_server>
+      $<TARGET_FILE:ddp_no_memory>)
+    set_tests_properties(ddp_server_memory PROPERTIES LABELS "ddp;replica" TIMEOUT 300)
+  endif()
   add_test(NAME ddp_server_redis COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_redis.py $<TARGET_FILE:ddp_server>)
   set_tests_properties(ddp_server_redis PROPERTIES SKIP_RETURN_CODE 77)
