@@ -15,6 +15,7 @@
 
 #define REPLICA_BLOCKED_MAX UINT64_C(200000000)
 #define REPLICA_RETRY_NS UINT64_C(1000000)
+#define REPLICA_AHEAD 16 /* records that are fetched together */
 
 /* A message without value, whole. */
 static void replica_take_control(struct snic_replica *r, const struct snic_ddp_msg *m)
@@ -275,6 +276,22 @@ static int replica_link_part(struct snic_replica *r, struct replica_peer *p,
     }
 }
 
+/* The records that a block's messages are about are fetched together: a hint, unchecked. */
+static void replica_link_ahead(const struct snic_replica *r, const struct replica_conn *k,
+                               const unsigned char *body, uint32_t size)
+{
+    struct snic_ddp_key keys[REPLICA_AHEAD];
+    struct replica_part part;
+    uint32_t n = 0;
+    size_t at = 0;
+    while (n < REPLICA_AHEAD && replica_get_part(body, size, &at, &part) == 1) {
+        if (part.kind == REPLICA_DDP && part.size == replica_ddp_size(k->version))
+            replica_get_key(part.data, &keys[n++]);
+    }
+    if (n > 1)
+        snic_ddp_prefetch(r->ddp, keys, n);
+}
+
 /* An opened block's body. 0; SNIC_EPROTO: the connection is of no use any more. */
 int replica_link_block(struct snic_replica *r, struct replica_peer *p, struct replica_conn *k,
                        const unsigned char *body, uint32_t size)
@@ -282,6 +299,8 @@ int replica_link_block(struct snic_replica *r, struct replica_peer *p, struct re
     struct replica_part part;
     size_t at = 0;
     int more;
+    if (r->state == SNIC_REPLICA_RUNNING)
+        replica_link_ahead(r, k, body, size);
     while ((more = replica_get_part(body, size, &at, &part)) == 1) {
         int result = replica_link_part(r, p, &part);
         if (r->state != SNIC_REPLICA_RUNNING || p->conn != k)
@@ -296,3 +315,4 @@ int replica_link_block(struct snic_replica *r, struct replica_peer *p, struct re
 
 #undef REPLICA_BLOCKED_MAX
 #undef REPLICA_RETRY_NS
+#undef REPLICA_AHEAD

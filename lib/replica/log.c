@@ -288,6 +288,23 @@ static void replica_log_submit(struct snic_replica *r)
         replica_fail(r, result);
 }
 
+/* The records of what is durable by now are fetched together. */
+void replica_log_ahead(const struct snic_replica *r)
+{
+    struct snic_ddp_key keys[REPLICA_WAITING];
+    const struct replica_log *l = &r->log;
+    uint32_t n = 0;
+    for (uint32_t i = l->head; i != l->mid && n < SNIC_COUNTOF(keys); i++) {
+        const struct replica_entry *e = &l->entry[i & (l->entries - 1)];
+        if (e->position > l->durable)
+            break;
+        if (e->kind == REPLICA_E_RECORD)
+            keys[n++] = e->key;
+    }
+    if (n > 1)
+        snic_ddp_prefetch(r->ddp, keys, n);
+}
+
 /* The next durable entry; 0: there is none. */
 int replica_log_next(struct snic_replica *r, struct replica_entry *out)
 {

@@ -11,6 +11,7 @@ static void replica_on_durable(void *ctx, uint64_t up_to)
     if (r->state != SNIC_REPLICA_RUNNING)
         return;
     r->log.durable = snic_max_u64(r->log.durable, up_to);
+    replica_log_ahead(r);
     replica_settle(r);
 }
 

@@ -158,6 +158,7 @@ void replica_put_times(unsigned char *p, const struct replica_times *t);
 int replica_get_times(const unsigned char *p, size_t size, struct replica_times *t);
 uint32_t replica_ddp_size(uint32_t version);
 void replica_put_ddp(unsigned char *p, uint32_t version, const struct snic_ddp_msg *m);
+void replica_get_key(const unsigned char *p, struct snic_ddp_key *out);
 int replica_get_ddp(const unsigned char *p, uint32_t version, uint32_t value_max,
                     struct snic_ddp_msg *m);
 uint32_t replica_put_member(unsigned char *p, const struct snic_member_msg *m);
@@ -645,6 +646,7 @@ void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns);
 void replica_log_layout(struct snic_arena *a, struct snic_replica *r);
 void replica_log_accept(struct snic_replica *r);
 int replica_log_next(struct snic_replica *r, struct replica_entry *out);
+void replica_log_ahead(const struct snic_replica *r);
 int replica_log_keep(void *ctx, const struct snic_wal_record *rec);
 void replica_log_stop(struct snic_replica *r);
 void replica_log_fini(struct snic_replica *r);

@@ -293,6 +293,13 @@ void replica_put_ddp(unsigned char *p, uint32_t version, const struct snic_ddp_m
     snic_put_le64(p + 64, m->seen[1]);
 }
 
+/* Of a whole head, its key only, unchecked. */
+void replica_get_key(const unsigned char *p, struct snic_ddp_key *out)
+{
+    out->w[0] = snic_get_le64(p + 16);
+    out->w[1] = snic_get_le64(p + 24);
+}
+
 /* Of a whole head; the message has no handle yet. 0; SNIC_EPROTO. */
 int replica_get_ddp(const unsigned char *p, uint32_t version, uint32_t value_max,
                     struct snic_ddp_msg *m)
