@@ -95,7 +95,8 @@ class History:
         words += [f"{k}={v}" for k, v in options.items()]
         what = kind, result.split(":")[0]
         with self.lock:
-            self.counts[what] = self.counts.get(what, 0) + 1
+            if kind not in ("watch", "see"):
+                self.counts[what] = self.counts.get(what, 0) + 1
             if what[1] in ("fail", "unknown"):
                 reason = f"{kind} {result}"
                 self.reasons[reason] = self.reasons.get(reason, 0) + 1
