@@ -94,7 +94,7 @@ NIGHT(night_mix_crash_event, 3, 1, EVENT,  FAST,   50000, 0, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_crash_event_p, 3, 1, EVENT, PAPER, 50000, 0, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
-NIGHT(night_mix_read_locks,  2, 1, STRICT, FAST,   20000, 0, .writes = 2, .reads = 1, LOCK,
+NIGHT(night_mix_read_locks,  2, 1, STRICT, FAST,   20000, 8216531, .writes = 2, .reads = 1, LOCK,
       .mix = MEMORY | DURABLE, .read_mix = DURABLE)
 NIGHT(night_mix_read_locks_p, 2, 1, EVENT, PAPER,  20000, 7666363, .writes = 2, .reads = 1, LOCK,
       .mix = MEMORY | DURABLE, .read_mix = DURABLE)
