@@ -88,5 +88,8 @@ void fig_tenants(void);
 void fig_convergence(void);
 void fig_weights(void);
 void fig_fits(void);
+void fig_quiet(void);
+void fig_few(void);
+void fig_equal(void);
 
 #endif

@@ -41,5 +41,7 @@ struct lsm_result {
 void lsm_run(const struct lsm_spec *spec, struct lsm_result *out);
 /* Figures 10 to 13 as rows. */
 void gimbal_lsm_rows(uint32_t seeds);
+/* Of figure 10's setting, the goals, over so many seeds from @p first on. */
+void gimbal_lsm_goals(uint32_t first, uint32_t seeds);
 
 #endif

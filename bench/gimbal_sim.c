@@ -138,7 +138,7 @@ static void sim_send(struct sim *m, struct sim_worker *w)
     io->s.g.tenant = w->tenant;
     io->s.g.size = g->size;
     io->s.g.op = (uint8_t)g->op;
-    io->s.g.priority = 0;
+    io->s.g.priority = (uint8_t)g->priority;
     io->s.client_sent_ns = m->now;
     io->cmd.op = g->op == SNIC_GIMBAL_READ ? SNIC_SSD_READ : SNIC_SSD_WRITE;
     io->cmd.queue = w->tenant;

@@ -23,7 +23,7 @@ struct sim_group {
     uint32_t weight; /* 0: 1 */
     uint32_t sequential;
     uint32_t random_gaps; /* with rate: arrivals at random (Poisson), not evenly spaced */
-    uint32_t padding;     /* 0 */
+    uint32_t priority;    /* of each of its I/Os */
     /* Worker i runs from start + i * start_step until stop + i * stop_step; stop 0: the end. */
     uint64_t start_ns;
     uint64_t start_step_ns;
