@@ -53,6 +53,12 @@ static void fuzz_open(struct fuzz *f)
     o.slot_overlap = b * 4u;
     o.lost_ns = UINT64_C(1000) << b % 24;
     o.idle_ns = UINT64_C(1000) << b / 16;
+    b = take(f);
+    o.flags |= (b & 3u) << 4; /* CREDIT_LATEST, NO_EXPRESS */
+    if (b / 4 % 4 == 0) {     /* express reads of many KiB, and of any size */
+        o.quantum_bytes = SNIC_GIMBAL_SLOT_MAX;
+        o.bucket_bytes = 1u << 20;
+    }
     size_t size = snic_gimbal_memsize(&o);
     must(size > 0);
     void *mem = aligned_alloc(SNIC_GIMBAL_ALIGN, snic_align_up(size, SNIC_GIMBAL_ALIGN));

@@ -96,7 +96,8 @@ LAYERS = {
     ],
     "lib/gimbal": [
         ["bucket.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
-        ["cap.c", "slot.c"], ["tenant.c"], ["gimbal.c", "check.c"],
+        ["cap.c", "slot.c"], ["express.c"], ["tenant.c"],
+        ["gimbal.c", "check.c"],
     ],
     "lib/hcache": [
         ["layout.c", "replace.c", "seal.c", "job.c"],

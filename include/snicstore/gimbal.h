@@ -8,7 +8,7 @@
  *
  * Depends on  snicstore/base.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. I/Os are the caller's,
- *             borrowed from submit until complete or cancel. About 3.5 KiB per tenant of
+ *             borrowed from submit until complete or cancel. About 7 KiB per tenant of
  *             tenants_max and 20 KiB.
  * Threads     [owner] one thread owns a switch; memsize is [any].
  * Progress    No call blocks. Amortised O(1) work per I/O, whatever the number of tenants, the
@@ -33,21 +33,34 @@
  *     sleep_until(snic_gimbal_deadline_ns(g));   // or until the device has completed something:
  *     snic_gimbal_complete(g, next, 1, now);     // then poll again
  *
- * The way of an I/O. It waits in its tenant's queue of its priority. The tenants take turns by
- * deficit round robin: a visit adds quantum_bytes per weight, an I/O costs its size, a write its
- * size times the write cost. Then it needs room in one of its tenant's virtual slots and, if the
- * tenant has caps, their permission; a tenant without is passed over until it has. The chosen I/O
- * then waits for the tokens of its type, and all behind it wait with it: the round robin's choice
- * is never reordered.
+ * The way of an I/O. A tenant has two flows, its reads and its writes, each with queues by priority
+ * and virtual slots of its own; order is kept within a priority of a flow. The flows take turns by
+ * deficit round robin: a visit adds quantum_bytes per weight, half of it while both flows of the
+ * tenant take turns; an I/O costs its size, a write its size times the write cost. Then it needs
+ * room in one of its flow's virtual slots and, if the tenant has caps, their permission; a flow
+ * without is passed over until it has. The chosen I/O then waits for the tokens of its type, and
+ * all behind it wait with it: the round robin's choice is never reordered.
+ *
+ * The express lane. Two kinds of reads do not take turns, and pass an I/O that waits for tokens,
+ * if they are not larger than quantum_bytes / SNIC_GIMBAL_EXPRESS_PART:
+ *   - a read of priority SNIC_GIMBAL_EXPRESS or above, while its tenant has at most
+ *     SNIC_GIMBAL_EXPRESS_DEPTH reads inside (queued or on the device);
+ *   - the only I/O that its tenant has inside.
+ * They need a slot, caps and read tokens as all do; their size becomes their flow's debt. The debt
+ * is at most quantum_bytes / SNIC_GIMBAL_EXPRESS_PART for the first kind and quantum_bytes for the
+ * second; a read that would exceed it takes turns. Debt is repaid, while the flow takes turns, from
+ * its quanta before its deficit grows, and otherwise by the flow's share, by weight, of the costs
+ * of all that is sent. So over any time a tenant gets by the lane at most its share and that debt.
+ * SNIC_GIMBAL_NO_EXPRESS: all take turns.
  *
  * Virtual slots (section 3.5). A slot takes I/Os until their costs reach slot_bytes, and is free
  * when they have completed. A tenant of weight w has w times the share of a tenant of weight 1,
- * which is max(1, slot_threshold / the sum of the weights of all active tenants). A tenant is
- * active from its first I/O until idle_ns after its last: a client that sends one I/O after the
- * other does not lose its slots to the others between two.
+ * which is slot_threshold / the sum of the weights of all active tenants, rounded up, for each of
+ * its flows. A tenant is active from its first I/O until idle_ns after its last: a client that
+ * sends one I/O after the other does not lose its slots to the others between two.
  *   A slot of many I/Os waits for its slowest, a slot of a single large one for no other: this
  * evens out small and large I/Os (the paper's figure 7), and it leaves the device with too little
- * to do when all are small. So a tenant may open a slot more while its I/Os out are fewer than
+ * to do when all are small. So a flow may open a slot more while its I/Os out are fewer than
  * slot_overlap of what its slots hold: all active tenants, or none. All, if every one's slots hold
  * equally many reads (up to a factor of two), and more than one; none as soon as one writes, or
  * reads larger than another. SNIC_GIMBAL_SLOT_BARRIER: always none.
@@ -58,16 +71,19 @@
  *
  * Credits (section 3.6). complete leaves in the I/O how many I/Os the tenant's client may have
  * out: the slots it has times the I/Os of the slot completed last, or of slots before it if they
- * held more, an eighth less with each slot since; and slot_overlap of it while slots overlap. A
- * client that sends more waits in the queue; beyond queue_max it is refused.
+ * held more, an eighth less with each slot since, added up over the flows that it has used since it
+ * became active; and slot_overlap of it while slots overlap. A client that sends more waits in the
+ * queue; beyond queue_max it is refused.
  *
  * Starvation. As long as the device completes each I/O within device_ns and the owner
- * polls at deadlines, the n-th I/O to leave of a tenant (by its priorities' turns) leaves within n
- * times snic_gimbal_wait_max_ns(): with C = size_max times the worst write cost, A tenants, W the
- * sum of their weights, w the tenant's weight and k = C / (quantum_bytes w) rounds, rounded up,
- * plus two, that is
+ * polls at deadlines, the n-th I/O to leave of a flow by its turns (by its priorities') leaves
+ * within n times snic_gimbal_wait_max_ns(): with Q = quantum_bytes, C = size_max times the worst
+ * write cost, A tenants, W the sum of their weights, w the tenant's weight and
+ * k = (C + Q) / (Q w / 2) rounds, rounded up, plus two, that is
  *
- *     device_ns + 2 (k quantum_bytes W + A C) / rate_min, and what its own caps cost for size_max.
+ *     device_ns + 2 (k Q W + A (2 C + Q) W / w) / rate_min, and what its caps cost for size_max.
+ *
+ * The second summand has what each flow's deficit, and each tenant's express debt, let pass.
  *
  * A device that loses I/Os. The slot of I/Os that are out for lost_ns (at the latest after twice
  * that, if it is not full) is abandoned: its tenant gets another. The I/Os stay in flight, keep
@@ -99,7 +115,13 @@
  *  9. The I/Os of a slot, for credit, fall by an eighth a slot at most: by the latest slot alone,
  *     one large write lets its tenant's client send one small read at a time until these have
  *     filled a slot (SNIC_GIMBAL_CREDIT_LATEST).
- * 10. Beyond the paper: weights, caps, priorities' weights, abandoned slots, tenants added and
+ * 10. Reads and writes have queues and slots of their own: in one, a tenant's large writes fill the
+ *     slot that its small reads need.
+ * 11. The express lane: otherwise writes that wait for tokens stop everybody, and one small read
+ *     beside sixteen writers takes four times as long as without a switch.
+ * 12. Slots per share are rounded up (the paper's division leaves five tenants with five slots of
+ *     eight), and the default rate_max gives way to a faster device.
+ * 13. Beyond the paper: weights, caps, priorities' weights, abandoned slots, tenants added and
  *     removed at run time.
  */
 #ifndef SNIC_GIMBAL_H
@@ -117,6 +139,11 @@ struct snic_gimbal;
 #define SNIC_GIMBAL_ALIGN SNIC_CACHELINE
 #define SNIC_GIMBAL_TENANTS_MAX 4096
 #define SNIC_GIMBAL_PRIORITIES 8
+/** The express lane: from which priority on, of tenants with how many reads inside at most, and
+ * what part of a quantum a read, and the debt of such a tenant, may have. */
+#define SNIC_GIMBAL_EXPRESS 6
+#define SNIC_GIMBAL_EXPRESS_DEPTH 8
+#define SNIC_GIMBAL_EXPRESS_PART 8
 #define SNIC_GIMBAL_WEIGHT_MAX 256
 /** Largest values of options: queue_max; size_max and bucket_bytes; slot_bytes and quantum_bytes.
  */
@@ -150,6 +177,7 @@ enum snic_gimbal_outcome {
 #define SNIC_GIMBAL_SLOT_BARRIER (1u << 2)  /**< section 3.5: always wait for a slot's last I/O */
 #define SNIC_GIMBAL_ONE_BUCKET (1u << 3)    /**< appendix C.1's single bucket                     */
 #define SNIC_GIMBAL_CREDIT_LATEST (1u << 4) /**< section 3.6: credit by the latest slot alone   */
+#define SNIC_GIMBAL_NO_EXPRESS (1u << 5)    /**< section 3.5: every I/O takes turns              */
 
 /**
  * Zero it, set opts_size; a field that is 0 takes its default. Ranges hold for what is then there:
@@ -180,7 +208,8 @@ struct snic_gimbal_opts {
     uint32_t bucket_bytes;     /**< each bucket, 512..SNIC_GIMBAL_SIZE_MAX; default 256 KiB */
     uint64_t rate_start;       /**< bytes/s, rate_min..rate_max; default 50 MB/s           */
     uint64_t rate_min;         /**< floor; default 4 MB/s                                  */
-    uint64_t rate_max;         /**< ceiling; default 8 GB/s                                */
+    uint64_t rate_max;         /**< ceiling; default 8 GB/s, or twice the usual completion
+                                    rate if that is more                                   */
     uint64_t cost_period_ns;   /**< of the write cost's updates; default 20 ms             */
     uint64_t rate_window_ns;   /**< of the completion rate; default 10 ms                  */
     uint64_t lost_ns;          /**< I/Os out for longer hold no slot; default 2 s          */
@@ -214,7 +243,7 @@ struct snic_gimbal_io {
     uint32_t tenant;       /**< index 0..tenants_max-1                                     */
     uint32_t size;         /**< 1..size_max                                                */
     uint8_t op;            /**< enum snic_gimbal_op                                        */
-    uint8_t priority;      /**< 0..7, 7 the most urgent                                    */
+    uint8_t priority;      /**< 0..7, 7 the most urgent; see the express lane              */
     uint16_t state;        /**< the switch's; 0 after complete and cancel                  */
     uint32_t weighted;     /**< out, with poll: what it costs                              */
     uint32_t slot;         /**< the switch's                                               */
@@ -259,11 +288,11 @@ struct snic_gimbal_tenant_view {
     uint64_t ios[2];
     uint64_t wait_ns;   /**< sum of poll - submit                                          */
     uint64_t device_ns; /**< sum of complete - poll                                        */
-    uint32_t deferred;  /**< 1: without a free slot                                        */
+    uint32_t deferred;  /**< 1: a flow is without a free slot                              */
     uint32_t draining;  /**< 1: removed, I/Os still inside                                 */
     uint64_t errors;    /**< ended as FAILED                                              */
     uint32_t lost;      /**< in flight, of abandoned slots                                 */
-    uint32_t parked;    /**< 1: waits for its own caps                                     */
+    uint32_t parked;    /**< 1: a flow waits for its own caps                              */
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */

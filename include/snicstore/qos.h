@@ -34,7 +34,8 @@
  *   ZERO is split and costs as a WRITE: many devices and all files without such a command write
  *     the zeros. DISCARD is not split and costs a write of its length, at most part_bytes: no
  *     bytes move. Their time on the device is not measured as a write's.
- *   Priority 0..7; larger ones count as 7.
+ *   Priority 0..7; larger ones count as 7. Small reads of priority SNIC_GIMBAL_EXPRESS or above
+ *     take the express lane (gimbal.h). Reads and writes of one tenant may pass each other.
  *   Times. queued_ns: accepted; device_ns: the first part was sent; done_ns: the last returned.
  *   Credit. How many requests like this one the tenant may have under way, at least 1; 0 for
  *     FLUSH and for what was refused or cancelled before the device saw it.

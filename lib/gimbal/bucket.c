@@ -90,18 +90,28 @@ void gimbal_bucket_release(struct snic_gimbal *g, const struct snic_gimbal_io *i
     g->tokens[b] = snic_min_u64(g->tokens[b], g->cap[b]); /* I1 */
 }
 
-/* 1 when the I/O's tokens were taken; else its bucket grows to hold it. */
+/* 1 when the I/O's tokens were taken. */
 int gimbal_bucket_take(struct snic_gimbal *g, const struct snic_gimbal_io *io)
 {
     unsigned b = bucket_of(g, io);
     uint64_t need = io->size * SNIC_GIMBAL__BYTE;
-    if (g->tokens[b] < need) {
-        g->cap[b] = snic_max_u64(g->cap[b], need); /* I2 */
+    if (g->tokens[b] < need)
         return 0;
-    }
     g->tokens[b] -= need;
-    gimbal_bucket_release(g, io);
     return 1;
+}
+
+int gimbal_bucket_same(const struct snic_gimbal *g, const struct snic_gimbal_io *a,
+                       const struct snic_gimbal_io *b)
+{
+    return bucket_of(g, a) == bucket_of(g, b);
+}
+
+/* The I/O is held now: its bucket grows to hold it. */
+void gimbal_bucket_hold(struct snic_gimbal *g, const struct snic_gimbal_io *io)
+{
+    unsigned b = bucket_of(g, io);
+    g->cap[b] = snic_max_u64(g->cap[b], io->size * SNIC_GIMBAL__BYTE); /* I2 */
 }
 
 /*

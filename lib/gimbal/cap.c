@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A tenant's own limits, in bytes/s and I/Os per second. Each unit sent is paid for in time: a
- * tenant may send when what it sent before is paid for, and is parked on the timer wheel until
- * then. A tenant whose turn came late may catch up as long as one percent of a second and the I/O
- * at hand allow: in any second it sends no more than its limit and one percent of it, or one I/O,
- * whichever is more.
+ * tenant may send when what it sent before is paid for; a flow of it whose turn comes before is
+ * parked on the timer wheel until then. A tenant whose turn came late may catch up as long as one
+ * percent of a second and the I/O at hand allow: in any second it sends no more than its limit and
+ * one percent of it, or one I/O, whichever is more.
  *
- * I1  A tenant's timer is armed if and only if the tenant is parked.
+ * I1  A flow's timer is armed if and only if the flow is parked.
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -100,20 +100,29 @@ void gimbal_cap_forgive(const struct snic_gimbal *g, struct gimbal_tenant *t)
         t->pace[i].free_ns = snic_min_u64(t->pace[i].free_ns, most);
 }
 
-void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t ready_ns)
+void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_flow *f, uint64_t ready_ns)
 {
-    if (t->timer.fn == NULL)
-        snic_timer_init(&t->timer, cap_fired);
-    t->where = GIMBAL_PARKED;
-    snic_wheel_arm(&g->wheel, &t->timer, ready_ns);
+    if (f->timer.fn == NULL)
+        snic_timer_init(&f->timer, cap_fired);
+    gimbal_round_quit(g, f, GIMBAL_PARKED);
+    snic_wheel_arm(&g->wheel, &f->timer, ready_ns);
     g->timer_ns = snic_min_u64(g->timer_ns, ready_ns);
 }
 
-/* Parked tenants whose time has come go to the end of the active list; when is the next one's? */
+/* The caps have changed: a parked flow may go now. */
+void gimbal_cap_unpark(struct snic_gimbal *g, struct gimbal_flow *f)
+{
+    if (f->where != GIMBAL_PARKED)
+        return;
+    snic_wheel_cancel(&g->wheel, &f->timer);
+    gimbal_round_join(g, f);
+}
+
+/* Parked flows whose time has come go to the end of the active list; when is the next one's? */
 uint64_t gimbal_cap_expire(struct snic_gimbal *g, uint64_t now)
 {
     struct snic_timer *timer;
     while ((timer = snic_wheel_pop(&g->wheel, now)) != NULL)
-        gimbal_round_join(g, SNIC_CONTAINER(timer, struct gimbal_tenant, timer));
+        gimbal_round_join(g, SNIC_CONTAINER(timer, struct gimbal_flow, timer));
     return snic_wheel_deadline_ns(&g->wheel);
 }

@@ -8,18 +8,19 @@ static int gimbal_check_deferred(const struct snic_gimbal *g)
 {
     uint32_t listed = 0;
     uint32_t before = SNIC_GIMBAL__NIL;
-    for (uint32_t i = g->deferred.first; i != SNIC_GIMBAL__NIL; i = g->tenants[i].next) {
-        const struct gimbal_tenant *t = &g->tenants[i];
-        if (i >= g->o.tenants_max || ++listed > g->count || t->where != GIMBAL_DEFERRED ||
-            t->prev != before || t->deficit > t->quantum || t->open != SNIC_GIMBAL__NO_SLOT)
+    for (uint32_t i = g->deferred.first; i != SNIC_GIMBAL__NIL;) {
+        const struct gimbal_flow *f = gimbal_flow_at(g, i);
+        if (i >= 2 * g->o.tenants_max || ++listed > 2 * g->count || f->where != GIMBAL_DEFERRED ||
+            f->prev != before || f->deficit > f->tenant->quantum || f->open != SNIC_GIMBAL__NO_SLOT)
             return SNIC_ECORRUPT;
-        /* A tenant does not wait for a slot that it could have. */
-        if (t->used < g->slots * t->lanes && t->free_slots != 0)
+        /* A flow does not wait for a slot that it could have. */
+        if (f->used < g->slots * f->tenant->lanes && f->free_slots != 0)
             return SNIC_ECORRUPT;
         before = i;
+        i = f->next;
     }
-    for (uint32_t i = 0; i < g->o.tenants_max; i++)
-        listed -= g->tenants[i].where == GIMBAL_DEFERRED;
+    for (uint32_t i = 0; i < 2 * g->o.tenants_max; i++)
+        listed -= gimbal_flow_at(g, i)->where == GIMBAL_DEFERRED;
     return listed == 0 && g->deferred.last == before ? 0 : SNIC_ECORRUPT;
 }
 
@@ -28,9 +29,9 @@ static int gimbal_check_held(const struct snic_gimbal *g)
     const struct snic_gimbal_io *io = g->held;
     if (io == NULL)
         return 0;
-    const struct gimbal_tenant *t = g->current;
-    if (t == NULL || io->tenant != gimbal_index(g, t) || io->state != GIMBAL_IO_QUEUED ||
-        io->weighted > t->deficit || t->open == SNIC_GIMBAL__NO_SLOT)
+    const struct gimbal_flow *f = g->current;
+    if (f == NULL || gimbal_flow_of(g, io) != f || io->state != GIMBAL_IO_QUEUED ||
+        io->weighted > f->deficit || f->open == SNIC_GIMBAL__NO_SLOT)
         return SNIC_ECORRUPT;
     return 0;
 }
@@ -38,12 +39,12 @@ static int gimbal_check_held(const struct snic_gimbal *g)
 static int gimbal_check_timers(const struct snic_gimbal *g)
 {
     uint32_t parked = 0;
-    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
-        const struct gimbal_tenant *t = &g->tenants[i];
-        if (t->where != GIMBAL_PARKED)
+    for (uint32_t i = 0; i < 2 * g->o.tenants_max; i++) {
+        const struct gimbal_flow *f = gimbal_flow_at(g, i);
+        if (f->where != GIMBAL_PARKED)
             continue;
         parked++;
-        if (t->timer.deadline_ns < g->timer_ns)
+        if (f->timer.deadline_ns < g->timer_ns)
             return SNIC_ECORRUPT;
     }
     if (g->watch.first != SNIC_GIMBAL__NIL &&
@@ -60,7 +61,7 @@ int snic_gimbal_check(const struct snic_gimbal *g)
     if (gimbal_tenant_check(g) != 0 || gimbal_round_check(g) != 0 || gimbal_slot_check(g) != 0)
         return SNIC_ECORRUPT;
     if (gimbal_bucket_check(g) != 0 || gimbal_congestion_check(g) != 0 ||
-        gimbal_check_deferred(g) != 0)
+        gimbal_check_deferred(g) != 0 || gimbal_express_check(g) != 0)
         return SNIC_ECORRUPT;
     if (g->write_cost < SNIC_GIMBAL_COST_ONE || g->write_cost > g->o.write_cost_worst)
         return SNIC_ECORRUPT;

@@ -4,7 +4,8 @@
  * rate, and the target rate.
  *
  * I1  thresh_min <= thresh <= thresh_max; a monitor is in state "congested" only below thresh_max.
- * I2  rate_min <= target_rate <= rate_max.
+ * I2  rate_min <= target_rate <= rate_max, or, where that is the default, twice usual_rate if that
+ *     is more: a ceiling far above what the device can do would only take long to come down from.
  * I3  completion_rate is the rate of the last full window that had completions. Time in which the
  *     device is idle is in no window, and a gap between two completions counts as one window at
  *     most. So neither an idle second nor a stall of ten seconds makes it zero.
@@ -79,6 +80,14 @@ static void congestion_window(struct snic_gimbal *g, uint32_t size, uint64_t now
     g->window_ns = 0;
 }
 
+static uint64_t congestion_ceiling(const struct snic_gimbal *g)
+{
+    if (!g->rate_open)
+        return g->o.rate_max;
+    uint64_t twice = 2 * snic_min_u64(g->usual_rate, SNIC_GIMBAL_RATE_MAX / 2);
+    return snic_max_u64(g->o.rate_max, twice);
+}
+
 /* Algorithm 1, completion, for an I/O whose latency counts. */
 void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, uint64_t now)
 {
@@ -101,7 +110,8 @@ void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *
             step *= g->o.beta;
         rate += step;
     }
-    g->target_rate = snic_min_u64(snic_max_u64(rate, g->o.rate_min), g->o.rate_max); /* I2 */
+    rate = snic_min_u64(rate, congestion_ceiling(g));
+    g->target_rate = snic_max_u64(rate, g->o.rate_min); /* I2 */
 }
 
 int gimbal_congestion_check(const struct snic_gimbal *g)
@@ -112,7 +122,7 @@ int gimbal_congestion_check(const struct snic_gimbal *g)
             m->state > SNIC_GIMBAL_OVERLOADED)
             return SNIC_ECORRUPT; /* I1 */
     }
-    if (g->target_rate < g->o.rate_min || g->target_rate > g->o.rate_max ||
+    if (g->target_rate < g->o.rate_min || g->target_rate > congestion_ceiling(g) ||
         g->window_ns >= g->o.rate_window_ns || g->done_ns > g->now_ns)
         return SNIC_ECORRUPT; /* I2 */
     if ((g->completion_rate == 0) != (g->usual_rate == 0))

@@ -2,19 +2,21 @@
 /*
  * The switch: what happens at submit, poll, complete and cancel, in terms of the other files.
  *
- *   submit    tenant.c queues it; a tenant that had nothing joins the active list (round.c).
- *   poll      the current tenant's next I/O leaves when it has a slot (slot.c), its tenant's caps
- *             allow it (cap.c), the deficit covers it (round.c) and its bucket has the tokens
- *             (bucket.c), checked in this order. A tenant that fails one of the first three makes
- *             room for the next; an I/O that lacks only tokens is held, and all tenants wait:
- *             what the round robin has chosen is not reordered.
+ *   submit    its flow, the tenant's reads or writes, queues it (queue.c) and joins the active
+ *             list if it had nothing (round.c).
+ *   poll      what the express lane has (express.c) leaves first. Else the current flow's next I/O
+ *             leaves when it has a slot (slot.c), its tenant's caps allow it (cap.c), the deficit
+ *             covers it (round.c) and its bucket has the tokens (bucket.c), checked in this order.
+ *             A flow that fails one of the first three makes room for the next; an I/O that lacks
+ *             only tokens is held, and all flows wait: what the round robin has chosen is not
+ *             reordered. An express I/O that lacks tokens goes before a held I/O of its bucket.
  *   complete  feeds the controller (congestion.c, cost.c), then its slot.
  *
- * I1  held is the current tenant's next I/O, still in its queue, with its weighted size fixed and
+ * I1  held is the current flow's next I/O, still in its queue, with its weighted size fixed and
  *     an open slot.
  * I2  deadline_ns is the time of the last call, unless that was a poll that gave nothing.
- * I3  timer_ns is not after the first time at which a parked tenant, a slot that takes too long,
- *     or, while a tenant is deferred, a lingering tenant is due.
+ * I3  timer_ns is not after the first time at which a parked flow, a slot that takes too long, or,
+ *     while a flow is deferred, a lingering tenant is due.
  * I4  now_ns never goes back; an earlier time counts as the latest seen.
  */
 #include "gimbal/gimbal_priv.h"
@@ -34,8 +36,8 @@ static struct snic_gimbal *gimbal_layout(struct snic_arena *a, const struct snic
 {
     struct snic_gimbal *g = snic_arena_take(a, 1, sizeof(*g), SNIC_GIMBAL_ALIGN);
     *tenants = snic_arena_take(a, o->tenants_max, sizeof(**tenants), 64);
-    *slots =
-        snic_arena_take(a, (size_t)o->tenants_max * gimbal_slot_objects(o), sizeof(**slots), 64);
+    *slots = snic_arena_take(a, (size_t)o->tenants_max * 2 * gimbal_slot_objects(o),
+                             sizeof(**slots), 64);
     return g;
 }
 
@@ -69,8 +71,10 @@ int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
     g->tenants = tenants;
     g->all_slots = slots;
     g->slot_objects = gimbal_slot_objects(&full);
-    for (uint32_t i = 0; i < full.tenants_max; i++)
-        tenants[i].slots = slots + (size_t)i * g->slot_objects;
+    for (uint32_t i = 0; i < 2 * full.tenants_max; i++)
+        gimbal_flow_at(g, i)->slots = slots + (size_t)i * g->slot_objects;
+    g->served_share = UINT32_MAX + UINT64_C(1);
+    g->rate_open = (uint32_t)gimbal_opts_rate_open(o);
     g->now_ns = now_ns;
     g->deadline_ns = SNIC_NEVER;
     g->timer_ns = SNIC_NEVER;
@@ -81,6 +85,7 @@ int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
     g->watch.first = g->watch.last = SNIC_GIMBAL__NIL;
     g->linger.first = g->linger.last = SNIC_GIMBAL__NIL;
     g->deferred.first = g->deferred.last = SNIC_GIMBAL__NIL;
+    g->express.first = g->express.last = SNIC_GIMBAL__NIL;
     snic_wheel_init(&g->wheel, now_ns);
     gimbal_round_init(g);
     gimbal_congestion_init(g);
@@ -115,20 +120,24 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     struct gimbal_tenant *t = &g->tenants[io->tenant];
     if ((t->flags & (GIMBAL_ADDED | GIMBAL_REMOVED)) != GIMBAL_ADDED)
         return SNIC_ENOENT;
-    if (t->queued + t->inflight >= g->o.queue_max)
+    if (gimbal_inside(t) >= g->o.queue_max)
         return SNIC_EBUSY;
     gimbal_now(g, now_ns);
     io->state = GIMBAL_IO_QUEUED;
     io->queued_ns = g->now_ns;
-    gimbal_tenant_push(t, io);
+    struct gimbal_flow *f = &t->flow[io->op];
+    gimbal_flow_push(f, io);
     g->queued++;
     g->deadline_ns = g->now_ns;
     if ((t->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
         gimbal_tenant_active(g, t);
-    if (t->where == GIMBAL_IDLE)
-        gimbal_round_join(g, t);
-    else if (t->where == GIMBAL_LISTED && t->due - g->round > 1 && gimbal_tenant_head(t) == io)
-        gimbal_round_replace(g, t);
+    if (!f->counted)
+        gimbal_slot_count(g, f);
+    gimbal_express_offer(g, f);
+    if (f->where == GIMBAL_IDLE && !f->express)
+        gimbal_round_join(g, f);
+    else if (f->where == GIMBAL_LISTED && f->due - g->round > 1 && gimbal_flow_head(f) == io)
+        gimbal_round_replace(g, f);
     return 0;
 }
 
@@ -144,69 +153,119 @@ static void gimbal_timers(struct snic_gimbal *g)
 }
 
 /* 0: it has a slot, now that tenants idle for idle_ns do not count as active; 1: it is deferred. */
-static int gimbal_defer(struct snic_gimbal *g, struct gimbal_tenant *t)
+static int gimbal_defer(struct snic_gimbal *g, struct gimbal_flow *f)
 {
     uint64_t linger = gimbal_tenant_linger(g, g->now_ns);
-    if (gimbal_slot_open(g, t))
+    if (gimbal_slot_open(g, f))
         return 0;
     g->timer_ns = snic_min_u64(g->timer_ns, linger);
-    t->deficit = snic_min_u64(t->deficit, t->quantum);
-    t->where = GIMBAL_DEFERRED;
-    gimbal_list_append(g, &g->deferred, t);
+    gimbal_round_quit(g, f, GIMBAL_DEFERRED);
+    f->deficit = snic_min_u64(f->deficit, f->tenant->quantum);
+    gimbal_list_append(g, &g->deferred, f);
     return 1;
 }
 
-/* The next I/O but for its tokens, with its tenant current and its slot open; or NULL. */
+/* The flow's turn ends without I/Os: what is left of it repays debt. */
+static void gimbal_idle(struct snic_gimbal *g, struct gimbal_flow *f)
+{
+    f->debt -= (uint32_t)snic_min_u64(f->debt, f->deficit);
+    f->deficit = 0;
+    gimbal_round_quit(g, f, GIMBAL_IDLE);
+}
+
+/* The next I/O but for its tokens, with its flow current and its slot open; or NULL. */
 static struct snic_gimbal_io *gimbal_choose(struct snic_gimbal *g)
 {
     for (;;) {
-        struct gimbal_tenant *t = g->current;
-        if (t == NULL) {
-            t = gimbal_round_next(g);
-            g->current = t;
-            if (t == NULL)
+        struct gimbal_flow *f = g->current;
+        if (f == NULL) {
+            f = gimbal_round_next(g);
+            g->current = f;
+            if (f == NULL)
                 return NULL;
         }
-        if (t->ready == 0) {
-            t->deficit = 0;
-            t->where = GIMBAL_IDLE;
-        } else if (t->open != SNIC_GIMBAL__NO_SLOT || gimbal_slot_open(g, t) ||
-                   !gimbal_defer(g, t)) {
+        if (f->ready == 0) {
+            gimbal_idle(g, f);
+        } else if (f->open != SNIC_GIMBAL__NO_SLOT || gimbal_slot_open(g, f) ||
+                   !gimbal_defer(g, f)) {
+            const struct gimbal_tenant *t = f->tenant;
             uint64_t ready_ns = (t->flags & GIMBAL_CAPPED) != 0 ? gimbal_cap_ready_ns(t) : 0;
             if (ready_ns <= g->now_ns) {
-                struct snic_gimbal_io *io = gimbal_tenant_head(t);
+                struct snic_gimbal_io *io = gimbal_flow_head(f);
                 uint32_t weighted = gimbal_weighted(g, io);
-                if (weighted <= t->deficit) {
+                if (weighted <= f->deficit) {
                     io->weighted = weighted;
                     return io;
                 }
-                gimbal_round_wait(g, t, weighted);
+                gimbal_round_wait(g, f, weighted);
             } else {
-                t->deficit = 0;
-                gimbal_cap_park(g, t, ready_ns);
+                f->deficit = 0;
+                gimbal_cap_park(g, f, ready_ns);
             }
         }
         g->current = NULL;
     }
 }
 
-static void gimbal_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io)
+/* The I/O is out of its queue: to the device. */
+static void gimbal_send(struct snic_gimbal *g, struct gimbal_flow *f, struct snic_gimbal_io *io)
 {
     uint64_t now = g->now_ns;
-    gimbal_tenant_send(t, io);
-    t->deficit -= io->weighted;
-    t->inflight++;
-    t->wait_ns += now - io->queued_ns;
+    f->inflight++;
+    f->tenant->wait_ns += now - io->queued_ns;
     io->sent_ns = now;
     if (g->inflight == 0) {
         g->done_ns = now; /* the device was idle: that is no part of a window */
         g->alive_ns = now;
     }
+    g->served += io->weighted * g->served_share >> 32;
     g->queued--;
     g->inflight++;
-    if ((t->flags & GIMBAL_CAPPED) != 0)
-        gimbal_cap_pay(t, io, now);
-    gimbal_slot_send(g, t, io);
+    g->deadline_ns = now;
+    if ((f->tenant->flags & GIMBAL_CAPPED) != 0)
+        gimbal_cap_pay(f->tenant, io, now);
+    gimbal_slot_send(g, f, io);
+}
+
+/* The express lane's, which took its tokens. */
+static void gimbal_send_express(struct snic_gimbal *g, struct snic_gimbal_io *io)
+{
+    struct gimbal_flow *f = gimbal_flow_of(g, io);
+    gimbal_flow_take(f, io);
+    io->weighted = io->size;
+    gimbal_send(g, f, io);
+    gimbal_express_sent(g, f, io);
+    if (g->held != NULL && g->current == f && f->open == SNIC_GIMBAL__NO_SLOT) {
+        gimbal_bucket_release(g, g->held); /* I1: its slot is full now */
+        g->held = NULL;
+    }
+}
+
+/* The round robin's choice, if there are tokens for it; NULL: it is held, or there is none. @fast
+ * waits for tokens before it. */
+static struct snic_gimbal_io *gimbal_turn(struct snic_gimbal *g, const struct snic_gimbal_io *fast)
+{
+    struct snic_gimbal_io *io = g->held != NULL ? g->held : gimbal_choose(g);
+    uint64_t next = g->timer_ns;
+    if (fast != NULL)
+        next = snic_min_u64(next, gimbal_bucket_ready_ns(g, fast));
+    g->deadline_ns = next;
+    if (io == NULL)
+        return NULL;
+    int after = fast != NULL && gimbal_bucket_same(g, fast, io);
+    if (after || !gimbal_bucket_take(g, io)) {
+        g->held = io;
+        gimbal_bucket_hold(g, io);
+        if (!after)
+            g->deadline_ns = snic_min_u64(next, gimbal_bucket_ready_ns(g, io));
+        return NULL;
+    }
+    gimbal_bucket_release(g, io);
+    g->held = NULL;
+    g->current->deficit -= io->weighted;
+    gimbal_flow_send(g->current, io);
+    gimbal_send(g, g->current, io);
+    return io;
 }
 
 struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
@@ -219,21 +278,11 @@ struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
     if (SNIC_UNLIKELY(g->now_ns >= g->timer_ns))
         gimbal_timers(g);
     gimbal_bucket_fill(g, g->now_ns);
-    struct snic_gimbal_io *io = g->held != NULL ? g->held : gimbal_choose(g);
-    if (io == NULL) {
-        g->held = NULL;
-        g->deadline_ns = g->timer_ns;
-        return NULL;
-    }
-    if (!gimbal_bucket_take(g, io)) {
-        g->held = io;
-        g->deadline_ns = snic_min_u64(g->timer_ns, gimbal_bucket_ready_ns(g, io));
-        return NULL;
-    }
-    g->held = NULL;
-    g->deadline_ns = g->now_ns;
-    gimbal_send(g, g->current, io);
-    return io;
+    struct snic_gimbal_io *fast = gimbal_express_next(g);
+    if (fast == NULL || !gimbal_bucket_take(g, fast))
+        return gimbal_turn(g, fast);
+    gimbal_send_express(g, fast);
+    return fast;
 }
 
 uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g)
@@ -248,9 +297,10 @@ void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int 
     SNIC_ASSERT(io->tenant < g->o.tenants_max);
     SNIC_ASSERT((io->state & 0xff) == GIMBAL_IO_OUT);
     struct gimbal_tenant *t = &g->tenants[io->tenant];
+    struct gimbal_flow *f = &t->flow[io->op];
     gimbal_now(g, now_ns);
     g->inflight--;
-    t->inflight--;
+    f->inflight--;
     t->device_ns += g->now_ns - io->sent_ns;
     g->alive_ns = g->now_ns;
     if (outcome == SNIC_GIMBAL_DONE) {
@@ -262,12 +312,14 @@ void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int 
     } else {
         t->errors += outcome == SNIC_GIMBAL_FAILED;
     }
-    gimbal_slot_done(g, t, io);
+    gimbal_slot_done(g, f, io);
     io->credit = gimbal_slot_credit(g, t);
     io->state = GIMBAL_IO_FREE;
     g->deadline_ns = g->now_ns;
-    if (t->queued + t->inflight == 0)
+    if (gimbal_inside(t) == 0)
         gimbal_tenant_empty(g, t);
+    else
+        gimbal_express_offer(g, f);
 }
 
 int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_t now_ns)
@@ -278,7 +330,7 @@ int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     SNIC_ASSERT(io->tenant < g->o.tenants_max);
     struct gimbal_tenant *t = &g->tenants[io->tenant];
     gimbal_now(g, now_ns);
-    gimbal_tenant_take(t, io);
+    gimbal_flow_take(gimbal_flow_of(g, io), io);
     g->queued--;
     if (g->held == io) {
         g->held = NULL;
@@ -286,7 +338,7 @@ int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     }
     io->state = GIMBAL_IO_FREE;
     g->deadline_ns = g->now_ns;
-    if (t->queued + t->inflight == 0)
+    if (gimbal_inside(t) == 0)
         gimbal_tenant_empty(g, t);
     return 0;
 }

@@ -23,9 +23,9 @@
 /* Classes of slots by the logarithm of their I/Os. */
 #define SNIC_GIMBAL__GRAINS 32
 
-/* Where a tenant is. */
+/* Where a flow is. */
 enum gimbal_where {
-    GIMBAL_IDLE = 0, /* nothing queued, or known to be so at the next visit */
+    GIMBAL_IDLE = 0, /* nothing queued, known to be so at the next visit, or express alone */
     GIMBAL_LISTED,   /* on the calendar */
     GIMBAL_CURRENT,  /* its turn now */
     GIMBAL_DEFERRED, /* without a slot */
@@ -55,7 +55,6 @@ struct gimbal_slot {
     uint16_t parts;    /* left to fill */
     uint8_t used;
     uint8_t full;
-    uint8_t writes; /* 1: holds a write */
     uint8_t watched;
 };
 
@@ -67,46 +66,62 @@ struct gimbal_pace {
     uint64_t part;    /* below 1 ns, in 2^-64 ns */
 };
 
-struct gimbal_tenant {
+struct gimbal_tenant;
+
+/* A tenant's reads, or its writes. Flows are numbered: twice the tenant's index, plus op. */
+struct gimbal_flow {
     /* Read on each visit of the round robin. */
-    uint32_t next; /* the list it is on, by tenant */
+    uint32_t next; /* the list it is on, by flow */
     uint32_t prev;
     uint64_t deficit;
     uint64_t free_slots; /* one bit each */
-    uint32_t quantum;
-    uint32_t round; /* up to which its deficit is credited */
-    uint32_t due;   /* listed: in which round */
+    uint32_t quantum;    /* its part of the tenant's */
+    uint32_t debt;       /* of express I/Os */
+    uint64_t served;     /* the switch's, up to which debt was repaid outside of rounds */
+    uint32_t round;      /* up to which it is credited */
+    uint32_t due;        /* listed: in which round */
     uint32_t queued;
     uint32_t inflight;
     uint32_t last_ios; /* of a completed slot, for credit */
     uint32_t fill_ios; /* of the slot that was filled last */
     uint8_t where;
-    uint8_t flags;
-    uint8_t ready; /* priorities with I/Os, one bit each */
-    uint8_t turn;  /* the priority that sent last */
-    uint8_t left;  /* I/Os left in its turn */
-    uint8_t open;  /* slot, or SNIC_GIMBAL__NO_SLOT */
-    uint8_t used;  /* slots open or full */
-    uint8_t lanes; /* slots of one share */
-    uint8_t grain; /* logarithm of the I/Os of a slot's part; 0 with writes */
+    uint8_t op;      /* enum snic_gimbal_op */
+    uint8_t ready;   /* priorities with I/Os, one bit each */
+    uint8_t turn;    /* the priority that sent last */
+    uint8_t left;    /* I/Os left in its turn */
+    uint8_t open;    /* slot, or SNIC_GIMBAL__NO_SLOT */
+    uint8_t used;    /* slots open or full */
+    uint8_t grain;   /* logarithm of the I/Os of a slot's part; 0 with writes */
+    uint8_t counted; /* its grain is: it had an I/O since its tenant became active */
+    uint8_t express; /* on the express list */
+    uint32_t lost;
+    uint32_t opened; /* slots so far */
+    uint32_t express_next;
+    uint32_t express_prev;
+    struct gimbal_tenant *tenant;
     struct gimbal_slot *slots;
     /* The last I/O of each priority's circular list; its next is the first. */
     struct snic_gimbal_io *last[SNIC_GIMBAL_PRIORITIES];
+    struct snic_timer timer; /* of caps */
+};
+
+struct gimbal_tenant {
+    struct gimbal_flow flow[2]; /* by enum snic_gimbal_op */
+    uint32_t weight;
+    uint32_t quantum;
+    uint8_t flags;
+    uint8_t lanes; /* slots of one share */
     /* What a completion writes. */
     uint64_t bytes[2];
     uint64_t ios[2];
     uint64_t wait_ns;
     uint64_t device_ns;
     uint64_t errors;
-    uint32_t lost;
-    uint32_t weight;
-    uint32_t opened; /* slots so far */
     /* The rest is rarely used. */
     uint8_t priority_weight[SNIC_GIMBAL_PRIORITIES];
     struct gimbal_pace pace[2]; /* bytes, I/Os */
-    struct snic_timer timer;
-    uint64_t idle_ns;     /* since when it lingers */
-    uint32_t linger_next; /* the linger list, by tenant */
+    uint64_t idle_ns;           /* since when it lingers */
+    uint32_t linger_next;       /* the linger list, by tenant */
     uint32_t linger_prev;
 };
 
@@ -126,8 +141,8 @@ struct snic_gimbal {
     uint64_t now_ns;
     uint64_t deadline_ns;
     uint64_t timer_ns;           /* nothing below is due before */
-    struct snic_gimbal_io *held; /* the current tenant's, lacks tokens only */
-    struct gimbal_tenant *current;
+    struct snic_gimbal_io *held; /* the current flow's, lacks tokens only */
+    struct gimbal_flow *current;
     struct gimbal_tenant *tenants;
     uint32_t round;
     uint32_t slots; /* a weight's share */
@@ -147,6 +162,7 @@ struct snic_gimbal {
     uint64_t target_rate;
     uint64_t completion_rate; /* of the last window, 0: none yet */
     uint64_t usual_rate;      /* of the windows of the last tenth of a second or so */
+    uint32_t rate_open;       /* rate_max is the default, not a limit that was set */
     uint64_t window_bytes;
     uint64_t window_ns;
     uint64_t done_ns; /* the last completion, or the first start on an empty device */
@@ -160,10 +176,13 @@ struct snic_gimbal {
     struct gimbal_list watch;
     struct gimbal_list linger;
     struct gimbal_list deferred;
+    struct gimbal_list express;
+    uint64_t served;       /* costs of all I/Os sent, per weight of the active tenants */
+    uint64_t served_share; /* 2^32 / active_weight, rounded up */
     uint32_t lost;
     uint32_t count; /* tenants added */
     uint32_t slot_objects;
-    uint32_t grains[SNIC_GIMBAL__GRAINS]; /* active tenants of each grain */
+    uint32_t grains[SNIC_GIMBAL__GRAINS]; /* flows of active tenants, of each grain */
     struct snic_gimbal_opts o;
     struct snic_wheel wheel;
     /* The calendar. */
@@ -176,6 +195,33 @@ struct snic_gimbal {
 static inline uint32_t gimbal_index(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
     return (uint32_t)(t - g->tenants);
+}
+
+static inline uint32_t gimbal_flow_index(const struct snic_gimbal *g, const struct gimbal_flow *f)
+{
+    return 2 * gimbal_index(g, f->tenant) + f->op;
+}
+
+static inline struct gimbal_flow *gimbal_flow_at(const struct snic_gimbal *g, uint32_t number)
+{
+    return &g->tenants[number / 2].flow[number % 2];
+}
+
+static inline struct gimbal_flow *gimbal_flow_of(const struct snic_gimbal *g,
+                                                 const struct snic_gimbal_io *io)
+{
+    return &g->tenants[io->tenant].flow[io->op];
+}
+
+static inline struct gimbal_flow *gimbal_flow_sibling(const struct gimbal_flow *f)
+{
+    return &f->tenant->flow[f->op ^ 1];
+}
+
+/* Its I/Os, queued and out. */
+static inline uint32_t gimbal_inside(const struct gimbal_tenant *t)
+{
+    return t->flow[0].queued + t->flow[0].inflight + t->flow[1].queued + t->flow[1].inflight;
 }
 
 /*
@@ -200,9 +246,12 @@ void gimbal_bucket_init(struct snic_gimbal *g);
 void gimbal_bucket_share(struct snic_gimbal *g);
 void gimbal_bucket_fill(struct snic_gimbal *g, uint64_t now);
 int gimbal_bucket_take(struct snic_gimbal *g, const struct snic_gimbal_io *io);
+int gimbal_bucket_same(const struct snic_gimbal *g, const struct snic_gimbal_io *a,
+                       const struct snic_gimbal_io *b);
+void gimbal_bucket_hold(struct snic_gimbal *g, const struct snic_gimbal_io *io);
+void gimbal_bucket_release(struct snic_gimbal *g, const struct snic_gimbal_io *io);
 uint64_t gimbal_bucket_ready_ns(const struct snic_gimbal *g, const struct snic_gimbal_io *io);
 void gimbal_bucket_discard(struct snic_gimbal *g);
-void gimbal_bucket_release(struct snic_gimbal *g, const struct snic_gimbal_io *io);
 uint64_t gimbal_bucket_reads(const struct snic_gimbal *g);
 int gimbal_bucket_check(const struct snic_gimbal *g);
 
@@ -216,35 +265,47 @@ void gimbal_cost_init(struct snic_gimbal *g);
 void gimbal_cost_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, uint64_t now);
 
 /* slot.c */
-void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t);
-int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t);
-void gimbal_slot_active(struct snic_gimbal *g, const struct gimbal_tenant *t, int active);
+void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_flow *f);
+int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_slot_active(struct snic_gimbal *g, struct gimbal_tenant *t, int active);
+void gimbal_slot_count(struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_slot_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t weight);
-void gimbal_slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t);
-void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io);
-void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
+void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_flow *f, struct snic_gimbal_io *io);
+void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_flow *f,
                       const struct snic_gimbal_io *io);
 uint64_t gimbal_slot_watch(struct snic_gimbal *g, uint64_t now);
-void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_flow *f);
 uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t);
 int gimbal_slot_check(const struct snic_gimbal *g);
 
 /* round.c */
-void gimbal_list_append(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_tenant *t);
-void gimbal_list_remove(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_tenant *t);
+void gimbal_list_append(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_flow *f);
+void gimbal_list_remove(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_flow *f);
 void gimbal_round_init(struct snic_gimbal *g);
-void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t);
-void gimbal_round_replace(struct snic_gimbal *g, struct gimbal_tenant *t);
-void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t cost);
-void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_tenant *t);
-struct gimbal_tenant *gimbal_round_next(struct snic_gimbal *g);
+void gimbal_round_join(struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_round_replace(struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_flow *f, uint32_t cost);
+void gimbal_round_quit(struct snic_gimbal *g, struct gimbal_flow *f, enum gimbal_where where);
+void gimbal_round_repay(struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_round_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t quantum);
+struct gimbal_flow *gimbal_round_next(struct snic_gimbal *g);
 int gimbal_round_check(const struct snic_gimbal *g);
 
+/* express.c */
+void gimbal_express_offer(struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_express_leave(struct snic_gimbal *g, struct gimbal_flow *f);
+struct snic_gimbal_io *gimbal_express_next(struct snic_gimbal *g);
+void gimbal_express_sent(struct snic_gimbal *g, struct gimbal_flow *f,
+                         const struct snic_gimbal_io *io);
+int gimbal_express_check(const struct snic_gimbal *g);
+
 /* queue.c */
-struct snic_gimbal_io *gimbal_tenant_head(const struct gimbal_tenant *t);
-void gimbal_tenant_send(struct gimbal_tenant *t, struct snic_gimbal_io *io);
-void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io);
-void gimbal_tenant_take(struct gimbal_tenant *t, struct snic_gimbal_io *io);
+struct snic_gimbal_io *gimbal_flow_first(const struct gimbal_flow *f, unsigned priority);
+struct snic_gimbal_io *gimbal_flow_head(const struct gimbal_flow *f);
+void gimbal_flow_send(struct gimbal_flow *f, struct snic_gimbal_io *io);
+void gimbal_flow_push(struct gimbal_flow *f, struct snic_gimbal_io *io);
+void gimbal_flow_take(struct gimbal_flow *f, struct snic_gimbal_io *io);
 
 /* tenant.c */
 void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t);
@@ -258,12 +319,15 @@ uint64_t gimbal_cap_ready_ns(const struct gimbal_tenant *t);
 void gimbal_cap_pay(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now);
 uint64_t gimbal_cap_cost_ns(const struct gimbal_tenant *t, uint32_t size);
 void gimbal_cap_forgive(const struct snic_gimbal *g, struct gimbal_tenant *t);
-void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t ready_ns);
+void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_flow *f, uint64_t ready_ns);
+void gimbal_cap_unpark(struct snic_gimbal *g, struct gimbal_flow *f);
 uint64_t gimbal_cap_expire(struct snic_gimbal *g, uint64_t now);
 
 /* ---- opts.c: all defaults filled in; NULL, or which option is wrong: "NAME: what" ---- */
 
 const char *gimbal_opts_fill(struct snic_gimbal_opts *full, const struct snic_gimbal_opts *o);
+/* 1: @o, which is right, leaves rate_max to its default. */
+int gimbal_opts_rate_open(const struct snic_gimbal_opts *o);
 /* @o may be NULL: defaults. */
 const char *gimbal_tenant_opts_fill(struct snic_gimbal_tenant_opts *full,
                                     const struct snic_gimbal_tenant_opts *o);

@@ -80,7 +80,8 @@ static uint64_t gimbal_opts_field(struct snic_gimbal_opts *o, const struct gimba
 const char *gimbal_opts_fill(struct snic_gimbal_opts *full, const struct snic_gimbal_opts *o)
 {
     const uint32_t flags = SNIC_GIMBAL_DISCARD | SNIC_GIMBAL_SLOT_ABOVE | SNIC_GIMBAL_SLOT_BARRIER |
-                           SNIC_GIMBAL_ONE_BUCKET | SNIC_GIMBAL_CREDIT_LATEST;
+                           SNIC_GIMBAL_ONE_BUCKET | SNIC_GIMBAL_CREDIT_LATEST |
+                           SNIC_GIMBAL_NO_EXPRESS;
     memset(full, 0, sizeof(*full));
     if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
         return "opts_size: not the struct's, or an unknown option is set";
@@ -99,6 +100,12 @@ const char *gimbal_opts_fill(struct snic_gimbal_opts *full, const struct snic_gi
     if (full->rate_start < full->rate_min || full->rate_start > full->rate_max)
         return "rate_start: not rate_min..rate_max";
     return NULL;
+}
+
+int gimbal_opts_rate_open(const struct snic_gimbal_opts *o)
+{
+    struct snic_gimbal_opts in = {0};
+    return snic_opts_copy(&in, (uint32_t)sizeof(in), o) == 0 && in.rate_max == 0;
 }
 
 const char *gimbal_tenant_opts_fill(struct snic_gimbal_tenant_opts *full,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Virtual slots (section 3.5, Algorithm 2). A tenant's slot collects I/Os until their weighted
+ * Virtual slots (section 3.5, Algorithm 2), of each flow: a tenant's reads do not wait for slots
+ * that its writes have filled. A tenant's slot collects I/Os until their weighted
  * size reaches the slot's bytes, then it is full; it is free again when all of them have
  * completed. A tenant of weight w has w times the slots of a tenant of weight 1; beyond
  * SNIC_GIMBAL__LANES times, slots of several parts, each filled as a slot would be.
@@ -13,7 +14,7 @@
  * tenants read and their slots hold equally many I/Os; then a slot more may open while few I/Os are
  * out, of whichever slots: slot_window().
  *
- * I1  A slot is free, open (used) or full (used, full). A tenant has at most one open slot; t->used
+ * I1  A slot is free, open (used) or full (used, full). A flow has at most one open slot; f->used
  *     counts the open and full ones.
  * I2  A full slot has I/Os out.
  * I3  out counts the I/Os on the device whose number of use is the slot's. An I/O of an earlier
@@ -21,7 +22,8 @@
  *     switch's, until it completes.
  * I4  The watch list holds every full slot and every open one with I/Os out (others stay on it
  *     until their time), in order of since_ns.
- * I5  grains[k] counts the active tenants of grain k, active_weight adds up their weights.
+ * I5  active_weight adds up the weights of the active tenants, grains[k] counts those of their
+ *     flows of grain k that had an I/O since the tenant became active (`counted`).
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -68,30 +70,31 @@ static void slot_watch(struct snic_gimbal *g, struct gimbal_slot *s)
     g->watch.last = number;
 }
 
-void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t)
+void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_flow *f)
 {
-    t->open = SNIC_GIMBAL__NO_SLOT;
-    t->used = 0;
-    t->free_slots = UINT64_MAX >> (64 - g->slot_objects);
+    f->open = SNIC_GIMBAL__NO_SLOT;
+    f->used = 0;
+    f->free_slots = UINT64_MAX >> (64 - g->slot_objects);
     /* No slot was ever filled: as if one of 4 KiB reads had been, and completed. */
-    t->last_ios = (uint32_t)snic_max_u64(g->o.slot_bytes / 4096, 1);
-    t->fill_ios = t->last_ios;
-    t->grain = (uint8_t)(31 - __builtin_clz(t->last_ios));
+    f->last_ios = (uint32_t)snic_max_u64(g->o.slot_bytes / 4096, 1);
+    f->fill_ios = f->last_ios;
+    f->grain = (uint8_t)(31 - __builtin_clz(f->last_ios));
 }
 
 /* Parts of the tenant's next slot: over a cycle of its lanes they add up to its weight. */
-static uint16_t slot_parts(struct gimbal_tenant *t)
+static uint16_t slot_parts(struct gimbal_flow *f)
 {
-    if (SNIC_LIKELY(t->weight <= SNIC_GIMBAL__LANES))
+    if (SNIC_LIKELY(f->tenant->weight <= SNIC_GIMBAL__LANES))
         return 1;
-    uint32_t more = t->weight % SNIC_GIMBAL__LANES;
-    return (uint16_t)(t->weight / SNIC_GIMBAL__LANES + (t->opened++ % SNIC_GIMBAL__LANES < more));
+    uint32_t more = f->tenant->weight % SNIC_GIMBAL__LANES;
+    return (uint16_t)(f->tenant->weight / SNIC_GIMBAL__LANES +
+                      (f->opened++ % SNIC_GIMBAL__LANES < more));
 }
 
 /* The tenant's slots, if it is waited for them. */
-static uint32_t slot_allotted(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+static uint32_t slot_allotted(const struct snic_gimbal *g, const struct gimbal_flow *f)
 {
-    return g->slots * t->lanes;
+    return g->slots * f->tenant->lanes;
 }
 
 /* So many of the @ios that a tenant's slots hold may be out, and a slot more may open; 0: slots are
@@ -103,43 +106,42 @@ static uint64_t slot_window(const struct snic_gimbal *g, uint64_t ios)
     return ios * g->o.slot_overlap / SNIC_GIMBAL_OVERLAP_ONE;
 }
 
-static int slot_early(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+static int slot_early(const struct snic_gimbal *g, const struct gimbal_flow *f)
 {
-    uint64_t window = slot_window(g, (uint64_t)slot_allotted(g, t) * t->fill_ios);
-    return t->inflight - t->lost < window;
+    uint64_t window = slot_window(g, (uint64_t)slot_allotted(g, f) * f->fill_ios);
+    return f->inflight - f->lost < window;
 }
 
-/* 1 when the tenant has an open slot now. */
-int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t)
+/* 1 when the flow has an open slot now. */
+int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_flow *f)
 {
-    if (t->open != SNIC_GIMBAL__NO_SLOT)
+    if (f->open != SNIC_GIMBAL__NO_SLOT)
         return 1;
-    if (t->free_slots == 0 || (t->used >= slot_allotted(g, t) && !slot_early(g, t)))
+    if (f->free_slots == 0 || (f->used >= slot_allotted(g, f) && !slot_early(g, f)))
         return 0;
-    unsigned i = (unsigned)__builtin_ctzll(t->free_slots);
-    struct gimbal_slot *s = &t->slots[i];
-    t->free_slots &= t->free_slots - 1;
-    t->open = (uint8_t)i;
-    t->used++;
+    unsigned i = (unsigned)__builtin_ctzll(f->free_slots);
+    struct gimbal_slot *s = &f->slots[i];
+    f->free_slots &= f->free_slots - 1;
+    f->open = (uint8_t)i;
+    f->used++;
     s->used = 1;
     s->out = 0;
     s->ios = 0;
     s->weighted = 0;
-    s->writes = 0;
-    s->parts = slot_parts(t);
+    s->parts = slot_parts(f);
     return 1;
 }
 
 /* Free the slot; I/Os still out of it are lost (I3). */
-static void slot_free(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
+static void slot_free(struct snic_gimbal *g, struct gimbal_flow *f, struct gimbal_slot *s)
 {
-    SNIC_DASSERT(s->used && t->used > 0);
-    t->used--;
+    SNIC_DASSERT(s->used && f->used > 0);
+    f->used--;
     slot_unwatch(g, s);
     s->use++;
     s->used = 0;
     s->full = 0;
-    t->free_slots |= (uint64_t)1 << (s - t->slots);
+    f->free_slots |= (uint64_t)1 << (s - f->slots);
 }
 
 static void slot_count_grain(struct snic_gimbal *g, unsigned grain, int more)
@@ -153,22 +155,22 @@ static void slot_count_grain(struct snic_gimbal *g, unsigned grain, int more)
 }
 
 /* The slot is full: what the tenant's slots hold, and whether it is waited for them. */
-static void slot_filled(struct snic_gimbal *g, struct gimbal_tenant *t, const struct gimbal_slot *s)
+static void slot_filled(struct snic_gimbal *g, struct gimbal_flow *f, const struct gimbal_slot *s)
 {
     unsigned grain = 0;
     uint32_t ios = s->ios;
-    t->fill_ios = ios;
-    if (t->weight > SNIC_GIMBAL__LANES)
-        ios = (uint32_t)snic_max_u64((uint64_t)ios * SNIC_GIMBAL__LANES / t->weight, 1);
-    if (!s->writes)
+    f->fill_ios = ios;
+    if (f->tenant->weight > SNIC_GIMBAL__LANES)
+        ios = (uint32_t)snic_max_u64((uint64_t)ios * SNIC_GIMBAL__LANES / f->tenant->weight, 1);
+    if (f->op == SNIC_GIMBAL_READ)
         grain = 31 - (unsigned)__builtin_clz(ios);
-    if (grain == t->grain)
+    if (grain == f->grain)
         return;
-    if ((t->flags & GIMBAL_COUNTED) != 0) {
-        slot_count_grain(g, t->grain, 0);
+    if (f->counted) {
+        slot_count_grain(g, f->grain, 0);
         slot_count_grain(g, grain, 1);
     }
-    t->grain = (uint8_t)grain;
+    f->grain = (uint8_t)grain;
 }
 
 /* Has the slot all it takes? */
@@ -183,10 +185,10 @@ static int slot_reached(const struct snic_gimbal *g, struct gimbal_slot *s)
 }
 
 /* Algorithm 2, sched_submit, into the open slot. */
-void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io)
+void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_flow *f, struct snic_gimbal_io *io)
 {
-    unsigned i = t->open;
-    struct gimbal_slot *s = &t->slots[i];
+    unsigned i = f->open;
+    struct gimbal_slot *s = &f->slots[i];
 
     SNIC_DASSERT(i != SNIC_GIMBAL__NO_SLOT && s->used && !s->full);
     io->state = (uint16_t)(GIMBAL_IO_OUT | i << 8);
@@ -195,53 +197,51 @@ void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct sni
     s->out++;
     s->ios++;
     s->weighted += io->weighted;
-    s->writes |= io->op;
     if (!s->watched)
         slot_watch(g, s);
     if (!slot_reached(g, s))
         return;
     s->full = 1;
-    t->open = SNIC_GIMBAL__NO_SLOT;
+    f->open = SNIC_GIMBAL__NO_SLOT;
     slot_watch(g, s);
-    slot_filled(g, t, s);
+    slot_filled(g, f, s);
 }
 
 /* A deferred tenant rejoins the round robin if it may have a slot now. */
-void gimbal_slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t)
+static void slot_wake(struct snic_gimbal *g, struct gimbal_flow *f)
 {
-    if (t->where != GIMBAL_DEFERRED || !gimbal_slot_open(g, t))
+    if (f->where != GIMBAL_DEFERRED || !gimbal_slot_open(g, f))
         return;
-    gimbal_list_remove(g, &g->deferred, t);
-    gimbal_round_join(g, t);
+    gimbal_list_remove(g, &g->deferred, f);
+    gimbal_round_join(g, f);
 }
 
 /* A slot held so many I/Os, for credit: fewer than before count slowly, so that what a client reads
  * between two large writes is not sent one by one. */
-static void slot_held(const struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t ios)
+static void slot_held(const struct snic_gimbal *g, struct gimbal_flow *f, uint32_t ios)
 {
     if ((g->o.flags & SNIC_GIMBAL_CREDIT_LATEST) == 0)
-        ios = (uint32_t)snic_max_u64(ios, t->last_ios - (t->last_ios + 7) / 8);
-    t->last_ios = ios;
+        ios = (uint32_t)snic_max_u64(ios, f->last_ios - (f->last_ios + 7) / 8);
+    f->last_ios = ios;
 }
 
 /* Algorithm 2, sched_complete. */
-void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
-                      const struct snic_gimbal_io *io)
+void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_flow *f, const struct snic_gimbal_io *io)
 {
-    struct gimbal_slot *s = &t->slots[io->state >> 8];
+    struct gimbal_slot *s = &f->slots[io->state >> 8];
     if (SNIC_UNLIKELY(io->slot != s->use)) {
-        SNIC_ASSERT(t->lost > 0 && g->lost > 0);
-        t->lost--;
+        SNIC_ASSERT(f->lost > 0 && g->lost > 0);
+        f->lost--;
         g->lost--;
         return;
     }
     SNIC_DASSERT(s->out > 0);
     s->out--;
     if (s->full && s->out == 0) {
-        slot_held(g, t, s->ios);
-        slot_free(g, t, s);
+        slot_held(g, f, s->ios);
+        slot_free(g, f, s);
     }
-    gimbal_slot_wake(g, t);
+    slot_wake(g, f);
 }
 
 /* More slots for each: the deferred may have one. Only few tenants are active then. */
@@ -249,17 +249,18 @@ static void slot_wake_all(struct snic_gimbal *g)
 {
     uint32_t i = g->deferred.first;
     while (i != SNIC_GIMBAL__NIL) {
-        struct gimbal_tenant *t = &g->tenants[i];
-        i = t->next;
-        gimbal_slot_wake(g, t);
+        struct gimbal_flow *f = gimbal_flow_at(g, i);
+        i = f->next;
+        slot_wake(g, f);
     }
 }
 
 static void slot_share(struct snic_gimbal *g)
 {
     uint32_t share = g->o.slot_threshold; /* without active tenants */
+    g->served_share = UINT32_MAX / (g->active_weight > 1 ? g->active_weight : 1) + UINT64_C(1);
     if (g->active_weight > 1)
-        share = g->active_weight >= share ? 1 : share / g->active_weight;
+        share = (share + g->active_weight - 1) / g->active_weight;
     if (share == g->slots)
         return;
     int more = share > g->slots;
@@ -268,11 +269,22 @@ static void slot_share(struct snic_gimbal *g)
         slot_wake_all(g);
 }
 
+/* The flow has an I/O: what its slots hold counts while its tenant is active. */
+void gimbal_slot_count(struct snic_gimbal *g, struct gimbal_flow *f)
+{
+    f->counted = 1;
+    slot_count_grain(g, f->grain, 1);
+}
+
 /* The tenant is active now, or not any more. */
-void gimbal_slot_active(struct snic_gimbal *g, const struct gimbal_tenant *t, int active)
+void gimbal_slot_active(struct snic_gimbal *g, struct gimbal_tenant *t, int active)
 {
     SNIC_ASSERT(active || g->active_weight >= t->weight);
-    slot_count_grain(g, t->grain, active);
+    for (unsigned op = 0; op < 2 && !active; op++) {
+        if (t->flow[op].counted)
+            slot_count_grain(g, t->flow[op].grain, 0);
+        t->flow[op].counted = 0;
+    }
     g->active_weight = active ? g->active_weight + t->weight : g->active_weight - t->weight;
     slot_share(g);
 }
@@ -285,14 +297,15 @@ void gimbal_slot_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t
     t->weight = weight;
     t->lanes = (uint8_t)snic_min_u64(weight, SNIC_GIMBAL__LANES);
     slot_share(g);
-    gimbal_slot_wake(g, t);
+    slot_wake(g, &t->flow[0]);
+    slot_wake(g, &t->flow[1]);
 }
 
 /* Abandon a full slot of the tenant, or the I/Os that an open one has out (I3). */
 static void slot_abandon(struct snic_gimbal *g, struct gimbal_slot *s)
 {
-    struct gimbal_tenant *t = &g->tenants[slot_number(g, s) / g->slot_objects];
-    t->lost += s->out;
+    struct gimbal_flow *f = gimbal_flow_at(g, slot_number(g, s) / g->slot_objects);
+    f->lost += s->out;
     g->lost += s->out;
     if (!s->full) {
         slot_unwatch(g, s);
@@ -300,9 +313,9 @@ static void slot_abandon(struct snic_gimbal *g, struct gimbal_slot *s)
         s->out = 0;
         return;
     }
-    slot_free(g, t, s);
+    slot_free(g, f, s);
     s->out = 0;
-    gimbal_slot_wake(g, t);
+    slot_wake(g, f);
 }
 
 /*
@@ -333,34 +346,40 @@ uint64_t gimbal_slot_watch(struct snic_gimbal *g, uint64_t now)
 }
 
 /* The tenant is gone, without I/Os: so are its slots. */
-void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_tenant *t)
+void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_flow *f)
 {
     for (uint32_t i = 0; i < g->slot_objects; i++) {
-        struct gimbal_slot *s = &t->slots[i];
+        struct gimbal_slot *s = &f->slots[i];
         if (s->used)
-            slot_free(g, t, s);
+            slot_free(g, f, s);
     }
-    t->open = SNIC_GIMBAL__NO_SLOT;
+    f->open = SNIC_GIMBAL__NO_SLOT;
 }
 
 /*
- * What a client may have out: the allotted slots times the I/Os that one holds; while slots are not
- * waited for, slot_overlap of it if that is more.
+ * What a client may have out: the allotted slots times the I/Os that one holds, of the flows that
+ * count; while slots are not waited for, slot_overlap of it if that is more.
  */
 uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
-    uint64_t ios = (uint64_t)slot_allotted(g, t) * t->last_ios;
+    const struct gimbal_flow *reads = &t->flow[SNIC_GIMBAL_READ];
+    const struct gimbal_flow *writes = &t->flow[SNIC_GIMBAL_WRITE];
+    uint64_t ios = 0;
+    if (reads->counted || !writes->counted)
+        ios += (uint64_t)slot_allotted(g, reads) * reads->last_ios;
+    if (writes->counted)
+        ios += (uint64_t)slot_allotted(g, writes) * writes->last_ios;
     if (slot_window(g, ios) != 0)
         ios = snic_max_u64(ios, ios * g->o.slot_overlap / SNIC_GIMBAL_OVERLAP_ONE);
     return (uint32_t)snic_min_u64(ios, g->o.queue_max);
 }
 
-/* One slot of tenant @t; adds up what it holds. */
-static int slot_true(const struct gimbal_tenant *t, uint32_t i, uint32_t *out)
+/* One slot of flow @f; adds up what it holds. */
+static int slot_true(const struct gimbal_flow *f, uint32_t i, uint32_t *out)
 {
-    const struct gimbal_slot *s = &t->slots[i];
-    int open = t->open == i;
-    if ((t->free_slots >> i & 1) == s->used)
+    const struct gimbal_slot *s = &f->slots[i];
+    int open = f->open == i;
+    if ((f->free_slots >> i & 1) == s->used)
         return 0;
     if (!s->used)
         return !open && !s->full && !s->watched;
@@ -372,16 +391,16 @@ static int slot_true(const struct gimbal_tenant *t, uint32_t i, uint32_t *out)
     return s->watched || s->out == 0;
 }
 
-static int slot_tenant_true(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+static int slot_flow_true(const struct snic_gimbal *g, const struct gimbal_flow *f)
 {
     uint32_t out = 0;
     uint32_t used = 0;
     for (uint32_t i = 0; i < g->slot_objects; i++) {
-        if (!slot_true(t, i, &out))
+        if (!slot_true(f, i, &out))
             return 0;
-        used += t->slots[i].used;
+        used += f->slots[i].used;
     }
-    return used == t->used && out + t->lost == t->inflight; /* I1, I3 */
+    return used == f->used && out + f->lost == f->inflight; /* I1, I3 */
 }
 
 static int slot_sums_true(const struct snic_gimbal *g)
@@ -390,10 +409,17 @@ static int slot_sums_true(const struct snic_gimbal *g)
     uint32_t grains[SNIC_GIMBAL__GRAINS] = {0};
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         const struct gimbal_tenant *t = &g->tenants[i];
-        if ((t->flags & GIMBAL_COUNTED) == 0)
-            continue;
-        weight += t->weight;
-        grains[t->grain]++;
+        int counted = (t->flags & GIMBAL_COUNTED) != 0;
+        if (counted)
+            weight += t->weight;
+        for (unsigned op = 0; op < 2; op++) {
+            if (t->flow[op].counted && !counted)
+                return 0;
+            if (t->flow[op].counted)
+                grains[t->flow[op].grain]++;
+            else if (t->flow[op].queued + t->flow[op].inflight > 0)
+                return 0; /* I5 */
+        }
     }
     for (uint32_t k = 0; k < SNIC_GIMBAL__GRAINS; k++) {
         if (grains[k] != g->grains[k] || (g->grain_bits >> k & 1) != (grains[k] != 0))
@@ -407,15 +433,15 @@ int gimbal_slot_check(const struct snic_gimbal *g)
     uint32_t lost = 0;
     uint32_t watched = 0;
     uint32_t before = SNIC_GIMBAL__NIL;
-    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
-        const struct gimbal_tenant *t = &g->tenants[i];
-        if ((t->flags & GIMBAL_ADDED) == 0)
+    for (uint32_t i = 0; i < 2 * g->o.tenants_max; i++) {
+        const struct gimbal_flow *f = gimbal_flow_at(g, i);
+        if ((g->tenants[i / 2].flags & GIMBAL_ADDED) == 0)
             continue;
-        lost += t->lost;
-        if (!slot_tenant_true(g, t))
+        lost += f->lost;
+        if (!slot_flow_true(g, f))
             return SNIC_ECORRUPT;
         for (uint32_t k = 0; k < g->slot_objects; k++)
-            watched += t->slots[k].watched;
+            watched += f->slots[k].watched;
     }
     for (uint32_t n = g->watch.first; n != SNIC_GIMBAL__NIL; n = slot_at(g, n)->next) {
         const struct gimbal_slot *s = slot_at(g, n);

@@ -49,17 +49,21 @@ void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t)
 
 static void gimbal_tenant_free(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
-    SNIC_ASSERT(t->queued == 0 && t->inflight == 0 && g->count > 0);
-    if (t->where == GIMBAL_LISTED)
-        gimbal_round_leave(g, t);
-    else if (t->where == GIMBAL_DEFERRED)
-        gimbal_list_remove(g, &g->deferred, t);
-    else if (t->where == GIMBAL_PARKED)
-        snic_wheel_cancel(&g->wheel, &t->timer);
-    if (g->current == t)
-        g->current = NULL;
-    t->where = GIMBAL_IDLE;
-    gimbal_slot_drop(g, t);
+    SNIC_ASSERT(gimbal_inside(t) == 0 && g->count > 0);
+    for (unsigned op = 0; op < 2; op++) {
+        struct gimbal_flow *f = &t->flow[op];
+        gimbal_express_leave(g, f);
+        if (f->where == GIMBAL_LISTED)
+            gimbal_round_leave(g, f);
+        else if (f->where == GIMBAL_DEFERRED)
+            gimbal_list_remove(g, &g->deferred, f);
+        else if (f->where == GIMBAL_PARKED)
+            snic_wheel_cancel(&g->wheel, &f->timer);
+        if (g->current == f)
+            g->current = NULL;
+        f->where = GIMBAL_IDLE;
+        gimbal_slot_drop(g, f);
+    }
     gimbal_tenant_uncount(g, t);
     t->flags = 0;
     g->count--;
@@ -115,9 +119,11 @@ static int gimbal_tenant_apply(struct snic_gimbal *g, struct gimbal_tenant *t,
     if (gimbal_tenant_opts_fill(&full, o) != NULL)
         return SNIC_EINVAL;
     gimbal_cap_set(t, &full);
-    t->quantum = g->o.quantum_bytes * full.weight;
-    if (t->where == GIMBAL_DEFERRED)
-        t->deficit = snic_min_u64(t->deficit, t->quantum);
+    gimbal_round_weight(g, t, g->o.quantum_bytes * full.weight);
+    for (unsigned op = 0; op < 2; op++) {
+        if (t->flow[op].where == GIMBAL_DEFERRED)
+            t->flow[op].deficit = snic_min_u64(t->flow[op].deficit, t->quantum);
+    }
     gimbal_slot_weight(g, t, full.weight);
     memcpy(t->priority_weight, full.priority_weight, sizeof(t->priority_weight));
     return 0;
@@ -126,7 +132,7 @@ static int gimbal_tenant_apply(struct snic_gimbal *g, struct gimbal_tenant *t,
 int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32_t tenant,
                            const struct snic_gimbal_tenant_opts *o)
 {
-    struct gimbal_tenant fresh;
+    struct gimbal_slot *slots[2];
     if (tenant >= g->o.tenants_max)
         return SNIC_EINVAL;
     struct gimbal_tenant *t = &g->tenants[tenant];
@@ -134,13 +140,22 @@ int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32_t tenant,
         return SNIC_EBUSY;
     if ((t->flags & GIMBAL_ADDED) != 0)
         return SNIC_EEXIST;
-    memset(&fresh, 0, sizeof(fresh));
-    if (gimbal_tenant_apply(g, &fresh, o) != 0)
+    if (snic_gimbal_tenant_opts_wrong(o) != NULL)
         return SNIC_EINVAL;
-    fresh.slots = t->slots;
-    fresh.flags |= GIMBAL_ADDED;
-    *t = fresh;
-    gimbal_slot_init(g, t);
+    for (unsigned op = 0; op < 2; op++)
+        slots[op] = t->flow[op].slots;
+    memset(t, 0, sizeof(*t));
+    for (unsigned op = 0; op < 2; op++) {
+        struct gimbal_flow *f = &t->flow[op];
+        f->tenant = t;
+        f->op = (uint8_t)op;
+        f->slots = slots[op];
+        f->round = g->round;
+        gimbal_slot_init(g, f);
+    }
+    if (gimbal_tenant_apply(g, t, o) != 0)
+        return SNIC_EINVAL; /* not possible: they were checked */
+    t->flags |= GIMBAL_ADDED;
     g->count++;
     return 0;
 }
@@ -154,10 +169,8 @@ int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
     if (gimbal_tenant_apply(g, t, o) != 0)
         return SNIC_EINVAL;
     gimbal_cap_forgive(g, t);
-    if (t->where == GIMBAL_PARKED) { /* its new caps may let it go now */
-        snic_wheel_cancel(&g->wheel, &t->timer);
-        gimbal_round_join(g, t);
-    }
+    for (unsigned op = 0; op < 2; op++)
+        gimbal_cap_unpark(g, &t->flow[op]); /* its new caps may let it go now */
     g->deadline_ns = g->now_ns;
     return 0;
 }
@@ -168,7 +181,7 @@ int snic_gimbal_tenant_remove(struct snic_gimbal *g, uint32_t tenant)
     if (t == NULL || (t->flags & GIMBAL_REMOVED) != 0)
         return SNIC_ENOENT;
     t->flags |= GIMBAL_REMOVED;
-    if (t->queued + t->inflight == 0)
+    if (gimbal_inside(t) == 0)
         gimbal_tenant_free(g, t);
     g->deadline_ns = g->now_ns;
     return 0;
@@ -182,20 +195,21 @@ int snic_gimbal_get_tenant_view(const struct snic_gimbal *g, uint32_t tenant,
         return SNIC_ENOENT;
     memset(out, 0, sizeof(*out));
     out->credit = gimbal_slot_credit(g, t);
-    out->queued = t->queued;
-    out->inflight = t->inflight;
     out->weight = t->weight;
     for (unsigned op = 0; op < 2; op++) {
+        const struct gimbal_flow *f = &t->flow[op];
         out->bytes[op] = t->bytes[op];
         out->ios[op] = t->ios[op];
+        out->queued += f->queued;
+        out->inflight += f->inflight;
+        out->lost += f->lost;
+        out->deferred |= f->where == GIMBAL_DEFERRED;
+        out->parked |= f->where == GIMBAL_PARKED;
     }
     out->wait_ns = t->wait_ns;
     out->device_ns = t->device_ns;
-    out->deferred = t->where == GIMBAL_DEFERRED;
     out->draining = (t->flags & GIMBAL_REMOVED) != 0;
     out->errors = t->errors;
-    out->lost = t->lost;
-    out->parked = t->where == GIMBAL_PARKED;
     return 0;
 }
 
@@ -214,14 +228,16 @@ uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant, u
     if (t == NULL)
         return 0;
     uint64_t cost = (uint64_t)g->o.size_max * g->o.write_cost_worst / SNIC_GIMBAL_COST_ONE;
-    uint64_t rounds = (cost + t->quantum - 1) / t->quantum + 2;
+    uint32_t half = t->quantum / 2; /* while it reads and writes */
+    uint64_t rounds = (cost + g->o.quantum_bytes + half - 1) / half + 2;
     uint64_t weights = 0;
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         if ((g->tenants[i].flags & GIMBAL_ADDED) != 0)
             weights += g->tenants[i].weight;
     }
-    /* Below 2^23 rounds of 2^22 bytes for 2^20 weights, 2^31 for each of 2^12 tenants. */
-    uint64_t bytes = 2 * g->count * cost;
+    /* Below 2^24 rounds of 2^22 bytes for 2^20 weights, 2^34 for each of 2^12 tenants. */
+    uint64_t bytes = 2 * g->count * (2 * cost + g->o.quantum_bytes);
+    bytes = gimbal_tenant_mul_div(bytes, weights, t->weight);
     uint64_t turns = 2 * rounds * g->o.quantum_bytes;
     if (__builtin_mul_overflow(turns, weights, &turns) ||
         __builtin_add_overflow(bytes, turns, &bytes))
@@ -235,27 +251,38 @@ uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant, u
     return wait;
 }
 
-/* I1 of queue.c for one tenant. */
-static int gimbal_tenant_queues_true(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+/* I1 of queue.c for one flow. */
+static int gimbal_tenant_queues_true(const struct snic_gimbal *g, const struct gimbal_flow *f)
 {
     uint32_t queued = 0;
     for (unsigned p = 0; p < SNIC_GIMBAL_PRIORITIES; p++) {
-        const struct snic_gimbal_io *last = t->last[p];
-        if ((last != NULL) != (t->ready >> p & 1))
+        const struct snic_gimbal_io *last = f->last[p];
+        if ((last != NULL) != (f->ready >> p & 1))
             return 0;
         if (last == NULL)
             continue;
         const struct snic_link *l = last->link.next;
         for (;; l = l->next) {
             const struct snic_gimbal_io *io = SNIC_CONTAINER(l, struct snic_gimbal_io, link);
-            if (l->next->prev != l || io->tenant != gimbal_index(g, t) || io->priority != p ||
-                io->state != GIMBAL_IO_QUEUED || ++queued > t->queued)
+            if (l->next->prev != l || gimbal_flow_of(g, io) != f || io->priority != p ||
+                io->state != GIMBAL_IO_QUEUED || ++queued > f->queued)
                 return 0;
             if (io == last)
                 break;
         }
     }
-    return queued == t->queued;
+    return queued == f->queued;
+}
+
+static int gimbal_tenant_flow_true(const struct snic_gimbal *g, const struct gimbal_flow *f)
+{
+    if (!gimbal_tenant_queues_true(g, f))
+        return 0;
+    if (f->where == GIMBAL_IDLE && f->queued != 0 && !f->express)
+        return 0;
+    if ((f->where == GIMBAL_PARKED) != (f->timer.fn != NULL && f->timer.armed))
+        return 0;
+    return (f->where == GIMBAL_CURRENT) == (g->current == f);
 }
 
 static int gimbal_tenant_lingers_true(const struct snic_gimbal *g)
@@ -265,7 +292,7 @@ static int gimbal_tenant_lingers_true(const struct snic_gimbal *g)
     for (uint32_t i = g->linger.first; i != SNIC_GIMBAL__NIL; i = g->tenants[i].linger_next) {
         const struct gimbal_tenant *t = &g->tenants[i];
         if (++lingers > g->active || (t->flags & GIMBAL_LINGERS) == 0 || t->linger_prev != before ||
-            t->queued + t->inflight != 0 || t->idle_ns > g->now_ns)
+            gimbal_inside(t) != 0 || t->idle_ns > g->now_ns)
             return 0; /* I2 */
         before = i;
     }
@@ -282,27 +309,25 @@ int gimbal_tenant_check(const struct snic_gimbal *g)
     uint32_t inflight = 0;
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         const struct gimbal_tenant *t = &g->tenants[i];
-        unsigned busy = t->queued + t->inflight != 0;
+        unsigned busy = gimbal_inside(t) != 0;
         if ((t->flags & GIMBAL_ADDED) == 0) {
-            if (t->flags != 0 || busy || t->where != GIMBAL_IDLE)
+            if (t->flags != 0 || busy || t->flow[0].where + t->flow[1].where != GIMBAL_IDLE)
                 return SNIC_ECORRUPT;
             continue;
         }
         count++;
         active += (t->flags & GIMBAL_COUNTED) != 0;
-        queued += t->queued;
-        inflight += t->inflight;
-        if (!gimbal_tenant_queues_true(g, t) || t->queued + t->inflight > g->o.queue_max)
+        for (unsigned op = 0; op < 2; op++) {
+            queued += t->flow[op].queued;
+            inflight += t->flow[op].inflight;
+            if (!gimbal_tenant_flow_true(g, &t->flow[op]))
+                return SNIC_ECORRUPT;
+        }
+        if (gimbal_inside(t) > g->o.queue_max)
             return SNIC_ECORRUPT;
         if (busy && (t->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
             return SNIC_ECORRUPT; /* I1 */
         if (!busy && (t->flags & GIMBAL_REMOVED) != 0)
-            return SNIC_ECORRUPT;
-        if (t->where == GIMBAL_IDLE && t->queued != 0)
-            return SNIC_ECORRUPT;
-        if ((t->where == GIMBAL_PARKED) != (t->timer.fn != NULL && t->timer.armed))
-            return SNIC_ECORRUPT;
-        if ((t->where == GIMBAL_CURRENT) != (g->current == t))
             return SNIC_ECORRUPT;
     }
     if (count != g->count || active != g->active || queued != g->queued ||

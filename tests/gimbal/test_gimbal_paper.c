@@ -475,6 +475,7 @@ static void test_gimbal_bucket_ready_time(void **state)
         g.tokens[1] = snic_rng_below(&r, g.cap[1] + 1);
         if (gimbal_bucket_take(&g, &io))
             continue;
+        gimbal_bucket_hold(&g, &io);
         uint64_t ready = gimbal_bucket_ready_ns(&g, &io);
         struct snic_gimbal early = g;
         assert_true(ready > 0);

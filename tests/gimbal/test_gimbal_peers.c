@@ -401,7 +401,7 @@ static void crowd(const char *name, struct snic_rng *rng, uint64_t ios)
             next = &io[t][given[t]++ % CROWD_DEPTH];
             memset(next, 0, sizeof(*next));
             next->g.tenant = t;
-            next->g.op = (uint8_t)snic_rng_below(rng, 2);
+            next->g.op = (uint8_t)(t % 2); /* ours orders reads and writes by themselves */
             next->g.size = (uint32_t)(1 + snic_rng_below(rng, 32)) * 4 * KIB;
             ops->submit(s, next, now);
             in++;

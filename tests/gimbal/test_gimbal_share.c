@@ -294,7 +294,8 @@ static void test_gimbal_wait_within_bound(void **state)
 static void test_gimbal_wait_bound_formula(void **state)
 {
     (void)state;
-    /* C = 144 KiB x 16, k = 20, 2 (20 x 128 KiB x 3 + 2 x 2304 KiB) at 1 MB/s, and 1 s. */
+    /* C = 144 KiB x 16, k = (2304 + 128) / 64 + 2 = 40,
+     * 2 (40 x 128 KiB x 3 + 2 (2 x 2304 KiB + 128 KiB) x 3) at 1 MB/s, and 1 s. */
     struct snic_gimbal_opts o = {
         .size_max = 144 * KIB, .write_cost_worst = 256, .rate_start = 1000000, .rate_min = 1000000};
     struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to), .weight = 2};
@@ -302,12 +303,41 @@ static void test_gimbal_wait_bound_formula(void **state)
     gx_open(&x, &o);
     gx_tenants(&x, 1);
     assert_int_equal(snic_gimbal_tenant_add(x.g, 1, &to), 0);
-    uint64_t want = UINT64_C(2) * (20 * 131072 * 3 + 2 * 2359296) * 1000;
+    uint64_t want = UINT64_C(2) * (40 * 131072 * 3 + 2 * (2 * 2359296 + 131072) * 3) * 1000;
     uint64_t bound = snic_gimbal_wait_max_ns(x.g, 0, SEC);
     assert_true(bound >= want + SEC && bound <= want + SEC + want / 1000);
     assert_int_equal(snic_gimbal_wait_max_ns(x.g, 2, SEC), 0);
     assert_true(snic_gimbal_wait_max_ns(x.g, 0, UINT64_MAX) == UINT64_MAX);
     gx_close(&x);
+}
+
+/* ---- A fast device ---- */
+
+/* 14 GB/s at 20 us: a ceiling made for a device of 3 GB/s must not throttle it. */
+static void test_gimbal_fast_device_is_used(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t tenants, size, depth;
+    } loads[] = {{1, 128 * KIB, 32}, {5, 128 * KIB, 32}, {16, 16 * KIB, 64}};
+    for (size_t k = 0; k < SNIC_COUNTOF(loads); k++) {
+        uint64_t bytes = 0;
+        struct sim s;
+        sim_open(&s, NULL);
+        s.bytes_per_second = 14 * SEC;
+        s.latency_ns = 20000;
+        gx_tenants(&s.x, loads[k].tenants);
+        for (uint32_t t = 0; t < loads[k].tenants; t++)
+            sim_client(&s, t, 0, loads[k].size, loads[k].depth, 3 * SEC);
+        sim_run(&s, 2 * SEC);
+        for (uint32_t t = 0; t < loads[k].tenants; t++)
+            bytes -= sim_bytes(&s, t);
+        sim_run(&s, 2 * SEC + SEC / 2);
+        for (uint32_t t = 0; t < loads[k].tenants; t++)
+            bytes += sim_bytes(&s, t);
+        assert_true(bytes > 14 * (SEC / 2) / 100 * 97);
+        sim_close(&s);
+    }
 }
 
 /* ---- Bad days ---- */
@@ -536,6 +566,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_cap_raised_owes_little),
         cmocka_unit_test(test_gimbal_wait_within_bound),
         cmocka_unit_test(test_gimbal_wait_bound_formula),
+        cmocka_unit_test(test_gimbal_fast_device_is_used),
         cmocka_unit_test(test_gimbal_stall_of_ten_seconds_survived),
         cmocka_unit_test(test_gimbal_lost_io_holds_slot_for_a_while),
         cmocka_unit_test(test_gimbal_dead_device_not_flooded),

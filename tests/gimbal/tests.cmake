@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(gimbal gimbal)
 snic_test(gimbal_golden gimbal)
+snic_test(gimbal_express gimbal)
 snic_test(gimbal_paper gimbal)
 snic_test(gimbal_slots gimbal)
 snic_test(gimbal_share gimbal)

@@ -71,10 +71,68 @@ static void test_gimbal_victims_get_what_fifo_gives(void **state)
     }
 }
 
+/* A reader of one small piece at a time is as quick as without a switch beside sixteen writers of
+ * large ones, that are held for want of tokens most of the time: with a tag and without. */
+static void test_gimbal_quiet_reader_beside_writers(void **state)
+{
+    (void)state;
+    double mean[3], p99[3];
+    for (uint32_t k = 0; k < 3; k++) {
+        struct sim_result out;
+        struct sim_spec s;
+        memset(&s, 0, sizeof(s));
+        s.ops = k == 0 ? &sched_fifo : &sched_gimbal;
+        s.device = SIM_DCT983;
+        s.condition = AGED;
+        s.group[0] = (struct sim_group){.workers = 1, .op = RD, .size = 4096, .depth = 1};
+        s.group[0].priority = k == 2 ? SNIC_GIMBAL_EXPRESS : 0;
+        s.group[1] = (struct sim_group){
+            .workers = 16, .op = WR, .size = 131072, .depth = 4, .sequential = 1};
+        s.warm_ns = 600000000;
+        s.time_ns = 3000000000;
+        s.seed = support_seed();
+        sim_run(&s, &out, NULL);
+        mean[k] = out.group[0].mean_us;
+        p99[k] = out.group[0].p99_us;
+    }
+    printf("  a quiet reader: FIFO %.0f us, p99 %.0f; switch %.0f and %.0f; tagged %.0f and %.0f\n",
+           mean[0], p99[0], mean[1], p99[1], mean[2], p99[2]);
+    for (uint32_t k = 1; k < 3; k++) {
+        assert_true(mean[k] <= 1.1 * mean[0]);
+        assert_true(p99[k] <= 1.25 * p99[0]);
+    }
+}
+
+/* However many read large pieces, the device is busy. */
+static void test_gimbal_few_readers_fill_the_device(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 9; n++) {
+        double mbps[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            struct sim_result out;
+            struct sim_spec s;
+            memset(&s, 0, sizeof(s));
+            s.ops = k == 0 ? &sched_fifo : &sched_gimbal;
+            s.device = SIM_DCT983;
+            s.group[0] = (struct sim_group){.workers = n, .op = RD, .size = 131072, .depth = 8};
+            s.warm_ns = 600000000;
+            s.time_ns = 300000000;
+            s.seed = support_seed();
+            sim_run(&s, &out, NULL);
+            mbps[k] = out.mbps;
+        }
+        printf("  %u readers: FIFO %.0f MB/s, switch %.0f\n", n, mbps[0], mbps[1]);
+        assert_true(mbps[1] >= 0.99 * mbps[0]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gimbal_victims_get_what_fifo_gives),
+        cmocka_unit_test(test_gimbal_quiet_reader_beside_writers),
+        cmocka_unit_test(test_gimbal_few_readers_fill_the_device),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
