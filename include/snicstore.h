@@ -31,7 +31,10 @@
 #include "snicstore/kvfs.h"
 #include "snicstore/solar.h"
 #include "snicstore/luna.h"
+#include "snicstore/nvme.h"
+#include "snicstore/nvme_wire.h"
 #include "snicstore/nvmefs.h"
+#include "snicstore/nvmesub.h"
 #include "snicstore/nvmetcp.h"
 
 #include "snicstore/qos.h"

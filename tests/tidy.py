@@ -30,14 +30,15 @@ STRUCTURES = BASE + ["ring", "cuckoo", "hcache", "ebs"]
 DOOR = BASE + ["loop"]
 FLOOR = {
     "base": [],
-    "ssd": BASE, "kvop": BASE, "fsop": BASE,
+    "ssd": BASE, "kvop": BASE, "fsop": BASE, "nvme": BASE,
     "loop": BASE,
     "io": DOOR + ["ssd"], "dma": DOOR, "net": DOOR, "kv": DOOR + ["io", "kvop"],
     "ring": BASE, "cuckoo": BASE, "hcache": BASE, "ebs": BASE,
     "gimbal": STRUCTURES, "credit": BASE,
     "ddp": STRUCTURES, "ddpnic": STRUCTURES + ["ddp"], "member": STRUCTURES, "solar": STRUCTURES,
-    "luna": STRUCTURES, "kvfs": STRUCTURES + ["kvop", "fsop"], "nvmefs": STRUCTURES + ["fsop"],
-    "nvmetcp": STRUCTURES, "blob": STRUCTURES, "ec": STRUCTURES,
+    "luna": STRUCTURES, "kvfs": STRUCTURES + ["kvop", "fsop"],
+    "nvmefs": STRUCTURES + ["fsop", "nvme"], "nvmesub": STRUCTURES + ["nvme"],
+    "nvmetcp": STRUCTURES + ["nvme"], "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],
     "wal": DOOR + ["io"],
     "segments": DOOR + ["io", "wal"],

@@ -4,7 +4,7 @@
  * nvme-fs: file requests over NVMe queue pairs (DPC, section 3.2), as two pure engines: the host's
  * half of a queue pair, and the DPU's half of all queue pairs of a link.
  *
- * Depends on  snicstore/base.h, snicstore/fsop.h, snicstore/nvmefs_ops.h.
+ * Depends on  snicstore/base.h, snicstore/fsop.h, snicstore/nvme.h, snicstore/nvmefs_ops.h.
  * Memory      memsize() bytes of the caller's for each half, then nothing is allocated; a queue
  *             pair's own memory lies in a region that the DPU can reach. Requests are the caller's,
  *             borrowed from submit until reap returns them, with all they name.
@@ -74,6 +74,7 @@
 
 #include "snicstore/base.h"
 #include "snicstore/fsop.h"
+#include "snicstore/nvme.h"
 #include "snicstore/nvmefs_ops.h"
 
 #ifdef __cplusplus
@@ -82,11 +83,11 @@ extern "C" {
 
 #define SNIC_NVMEFS_ALIGN SNIC_CACHELINE
 #define SNIC_NVMEFS_VERSION 1U
-#define SNIC_NVMEFS_SQE_BYTES 64U
-#define SNIC_NVMEFS_CQE_BYTES 16U
+#define SNIC_NVMEFS_SQE_BYTES SNIC_NVME_SQE_BYTES
+#define SNIC_NVMEFS_CQE_BYTES SNIC_NVME_CQE_BYTES
 #define SNIC_NVMEFS_PAGE 4096U
 #define SNIC_NVMEFS_OPCODE 0xA3U
-#define SNIC_NVMEFS_OPCODE_ABORT 0x08U
+#define SNIC_NVMEFS_OPCODE_ABORT SNIC_NVME_ADMIN_ABORT
 #define SNIC_NVMEFS_QUEUES_MAX 32U
 #define SNIC_NVMEFS_DEPTH_MAX 4096U
 #define SNIC_NVMEFS_WINDOWS_MAX 64U
@@ -98,20 +99,20 @@ extern "C" {
 /** Address of @p offset (< 2^48) in window @p window. */
 #define SNIC_NVMEFS_ADDRESS(window, offset) (((uint64_t)(window) << 48) | (uint64_t)(offset))
 
-/* Status: type << 8 | code, as NVMe has them. */
-#define SNIC_NVMEFS_STATUS_OK 0x000U
-#define SNIC_NVMEFS_STATUS_OPCODE 0x001U /**< unknown opcode or operation              */
-#define SNIC_NVMEFS_STATUS_FIELD 0x002U  /**< a field is invalid                       */
-#define SNIC_NVMEFS_STATUS_CID 0x003U    /**< command id in use                        */
-#define SNIC_NVMEFS_STATUS_TRANSFER                                                                \
-    0x004U                                   /**< DMA refused: memory is not registered;           \
-                                                  the operation may have taken place       */
-#define SNIC_NVMEFS_STATUS_ABORTED 0x007U    /**< aborted before it began                  */
-#define SNIC_NVMEFS_STATUS_DELETED 0x008U    /**< its queue was deleted: done or not done  */
-#define SNIC_NVMEFS_STATUS_SGL_COUNT 0x00eU  /**< invalid number of SGL descriptors        */
-#define SNIC_NVMEFS_STATUS_SGL_LENGTH 0x00fU /**< data SGL length invalid                  */
-#define SNIC_NVMEFS_STATUS_SGL_TYPE 0x011U   /**< SGL descriptor type invalid              */
-#define SNIC_NVMEFS_STATUS_PRP 0x013U        /**< PRP offset invalid                       */
+/* Status: type << 8 | code, as NVMe has them. OPCODE: or an unknown operation; CID: in use;
+ * TRANSFER: DMA refused, memory is not registered, and the operation may have taken place; ABORTED:
+ * before it began; DELETED: with its queue, done or not done. */
+#define SNIC_NVMEFS_STATUS_OK SNIC_NVME_SC_SUCCESS
+#define SNIC_NVMEFS_STATUS_OPCODE SNIC_NVME_SC_INVALID_OPCODE
+#define SNIC_NVMEFS_STATUS_FIELD SNIC_NVME_SC_INVALID_FIELD
+#define SNIC_NVMEFS_STATUS_CID SNIC_NVME_SC_CID_CONFLICT
+#define SNIC_NVMEFS_STATUS_TRANSFER SNIC_NVME_SC_DATA_TRANSFER
+#define SNIC_NVMEFS_STATUS_ABORTED SNIC_NVME_SC_ABORT_REQUESTED
+#define SNIC_NVMEFS_STATUS_DELETED SNIC_NVME_SC_SQ_DELETED
+#define SNIC_NVMEFS_STATUS_SGL_COUNT SNIC_NVME_SC_SGL_COUNT
+#define SNIC_NVMEFS_STATUS_SGL_LENGTH SNIC_NVME_SC_SGL_LENGTH
+#define SNIC_NVMEFS_STATUS_SGL_TYPE SNIC_NVME_SC_SGL_TYPE
+#define SNIC_NVMEFS_STATUS_PRP SNIC_NVME_SC_PRP_OFFSET
 #define SNIC_NVMEFS_STATUS_NO_SERVICE 0x701U /**< this request type is not served          */
 #define SNIC_NVMEFS_STATUS_HEADER 0x702U     /**< the request header is malformed         */
 #define SNIC_NVMEFS_STATUS_VERSION 0x703U    /**< it is of another version                 */

@@ -21,8 +21,8 @@
 
 #include "snicstore/nvmefs.h"
 
-#define SNIC_NVMEFS__SGL_DATA 0x00U
-#define SNIC_NVMEFS__SGL_LAST 0x30U
+#define SNIC_NVMEFS__SGL_DATA SNIC_NVME_SGL_DATA
+#define SNIC_NVMEFS__SGL_LAST SNIC_NVME_SGL_LAST
 #define SNIC_NVMEFS__POISON UINT64_C(0x8000000000000000) /* Dword0-1 of a free completion entry */
 #define SNIC_NVMEFS__ANSWER_AT 0U
 #define SNIC_NVMEFS__LISTS_AT 192U   /* in a command's page: behind the answer                    */
