@@ -161,6 +161,19 @@ LAYERS = {
         ["sqe.c", "ops.c", "check.c"], ["host_lay.c"], ["host.c"], ["host_abort.c"],
         ["dpu_step.c"], ["dpu_data.c"], ["dpu_cmd.c"], ["dpu_look.c", "dpu_post.c"], ["dpu.c"],
     ],
+    "lib/nvmesub": [
+        ["opts.c", "view.c", "nvmesub_priv.h"],
+        # actions; then what commands and the owner change
+        ["out.c"],
+        ["event.c"],
+        ["host.c", "wait.c"],
+        ["reserve.c"],
+        ["ns.c", "record.c", "identify.c", "log.c"],
+        ["conn.c"],
+        ["property.c", "connect.c", "feature.c", "rule.c"],
+        ["admin.c"],
+        ["poll.c", "init.c", "io.c", "status.c", "check.c"],
+    ],
     "lib/segments": [
         ["cache.c"], ["layout.c"],
         # requests to the device; the requests, writing home
