@@ -116,7 +116,7 @@ NIGHT(night_mix_swaps,       2, 1, EVENT,  FAST,   20000, 5646173, .writes = 1, 
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_purge,       2, 2, EVENT,  FAST,   20000, 13502717, .writes = 1, .deletes = 1,
       .resends = 1, .reads = 1, .mix = MEMORY, .read_mix = DURABLE)
-NIGHT(night_mix_scopes,      2, 1, EVENT,  FAST,   20000, 241487, .writes = 2, .scopes = 1,
+NIGHT(night_mix_scopes,      2, 1, EVENT,  FAST,   20000, 0, .writes = 2, .scopes = 1,
       .crashes = 1, .mix = SCOPED | DURABLE)
 NIGHT(night_mix_large,       3, 1, SYNCH,  FAST,   20000, 2765371, .writes = 1, .losses = 1,
       .resends = 2, .locks = 1, .mix = MEMORY | DURABLE, .node.large = 1)
