@@ -6,10 +6,10 @@
  *
  * Depends on  snicstore/base.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards, whatever the peer
- *             sends. The target: 0.6 KiB, 0.6 KiB for each of depth_max, 0.2 KiB for each of
- *             grants_max and inline_max for each of inline_buffers, which is all that a connection
- *             holds. The host: 0.8 KiB, 0.4 KiB for each of entries and as much for each of its
- *             r2ts_max R2Ts.
+ *             sends. The target: 1.2 KiB, 464 bytes for each of depth_max, 192 for each of
+ *             grants_max, and inline_max, rounded up to 4 KiB, for each of inline_buffers: 214 KiB
+ *             with the defaults. The host: 1.2 KiB, and for each of entries 200 bytes and 256 for
+ *             each of its r2ts_max R2Ts. Data buffers are the owner's.
  * Threads     [owner] one thread owns an object; memsize, decode and encode are [any].
  * Progress    No call blocks. O(bytes) to receive, O(1) per PDU and O(pieces) of its data.
  * Errors      0 or a count on success, a negative SNIC_E* otherwise; then nothing changed.

@@ -153,14 +153,15 @@ static void test_nvmetcp_memory_bounded(void **state)
     assert_int_equal(snic_nvmetcp_target_init(&t, m + 64, size, &o, 0), SNIC_EINVAL);
     assert_null(t);
     support_guard_free(m);
-    assert_true(size <= 2048 + 128 * 1024 + 128 * 384 + 16 * 8192 + 4096);
+    assert_true(size <= 1200 + 128 * 464 + 128 * 192 + 16 * 8192 + 4096);
+    assert_true(size <= 214 * 1024);
     size = snic_nvmetcp_host_memsize(&ho);
     m = support_guard_alloc(size, SNIC_NVMETCP_ALIGN);
     assert_int_equal(snic_nvmetcp_host_init(&h, m, size - 1, &ho, 0), SNIC_ENOSPC);
     assert_int_equal(snic_nvmetcp_host_init(&h, m + 64, size, &ho, 0), SNIC_EINVAL);
     assert_null(h);
     support_guard_free(m);
-    assert_true(size <= 2048 + 127 * (384 + 256));
+    assert_true(size <= 1200 + 128 * (200 + 256));
 }
 
 /* ---- Statuses that the target answers ---- */
