@@ -29,9 +29,9 @@ static void nvmesub_log_smart(struct nvmesub_req *r, struct nvmesub_window *w)
 static void nvmesub_log_firmware(struct nvmesub_req *r, struct nvmesub_window *w)
 {
     struct snic_nvme_firmware_log log = {.afi = 1};
-    size_t size = strnlen(r->s->firmware, sizeof(r->s->firmware));
+    const char *firmware = r->s->firmware, *end = memchr(firmware, 0, sizeof(r->s->firmware));
     memset(log.frs[0], ' ', sizeof(log.frs[0]));
-    memcpy(log.frs[0], r->s->firmware, size);
+    memcpy(log.frs[0], firmware, end != NULL ? (size_t)(end - firmware) : sizeof(r->s->firmware));
     nvmesub_window_put(w, &log, sizeof(log));
 }
 
