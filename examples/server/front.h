@@ -44,7 +44,7 @@ struct ex_front_opts {
     /** May be NULL: before replies leave, in each iteration with messages. What message() has put
         off is answered here. */
     void (*settle)(void *ctx);
-    void (*second)(void *ctx);                  /**< may be NULL: once a second                */
+    void (*second)(void *ctx); /**< may be NULL: once a second                */
     void *ctx;
 };
 

@@ -172,7 +172,8 @@ struct snic_nvmesub_ns_opts {
 struct snic_nvmesub_cmd {
     struct snic_link link;  /**< the engine's, as all but what is marked                      */
     struct snic_link owner; /**< likewise: its connection's commands                          */
-    void *data;             /**< in: data out (data_in bytes), or space for data in (room)    */
+    void *data;             /**< in, aligned to 8: data out (data_in bytes), or space for data in
+                                 (room)                                                       */
     uint32_t data_in;       /**< in                                                           */
     uint32_t room;          /**< in                                                           */
     unsigned char sqe[SNIC_NVME_SQE_BYTES]; /**< in                                           */

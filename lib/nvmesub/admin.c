@@ -157,6 +157,7 @@ void snic_nvmesub_submit(struct snic_nvmesub *s, uint32_t conn_index, struct sni
     struct nvmesub_conn *conn = &s->conns[conn_index];
     SNIC_ASSERT(conn->state != NVMESUB_CONN_FREE);
     SNIC_ASSERT(cmd->data != NULL || (cmd->data_in == 0 && cmd->room == 0));
+    SNIC_ASSERT((uintptr_t)cmd->data % 8 == 0);
     s->now = snic_max_u64(s->now, now_ns);
     snic_link_init(&cmd->link);
     memset(&cmd->cqe, 0, sizeof(cmd->cqe));

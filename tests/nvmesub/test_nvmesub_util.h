@@ -17,7 +17,7 @@ enum { NX_CONNS = 64, NX_DATA = 16384, NX_CMDS = 64, NX_RECORD = 32768, NX_NS = 
 struct nx_cmd {
     struct snic_nvmesub_cmd c;
     int busy, done, dropped;
-    unsigned char data[NX_DATA];
+    _Alignas(8) unsigned char data[NX_DATA];
 };
 
 struct nx_conn {
