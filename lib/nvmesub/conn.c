@@ -112,7 +112,7 @@ void nvmesub_ctrl_drained(struct snic_nvmesub *s, struct nvmesub_ctrl *c)
         c->events = 0;
         c->masked = 0;
         c->credit = 0;
-        if ((c->cc & SNIC_NVME_CC_EN) != 0)
+        if (c->state == NVMESUB_CTRL_LIVE && (c->cc & SNIC_NVME_CC_EN) != 0)
             nvmesub_ctrl_enable(s, c);
     }
     nvmesub_ctrl_arm(s, c);
@@ -195,10 +195,16 @@ void nvmesub_conn_end(struct snic_nvmesub *s, struct nvmesub_conn *conn, uint8_t
     nvmesub_out_push(s, &conn->out, SNIC_NVMESUB_END);
 }
 
-void nvmesub_conn_delete(struct snic_nvmesub *s, struct nvmesub_conn *conn)
+/** One I/O queue is gone, and its controller is not: the host is fenced until it has stopped. */
+static void nvmesub_conn_fence(struct snic_nvmesub *s, struct nvmesub_conn *conn)
 {
     conn->fences = 1;
     nvmesub_fence_raise(s, s->ctrls[conn->ctrl].host);
+}
+
+void nvmesub_conn_delete(struct snic_nvmesub *s, struct nvmesub_conn *conn)
+{
+    nvmesub_conn_fence(s, conn);
     nvmesub_conn_end(s, conn, SNIC_NVMESUB_BY_HOST);
 }
 
@@ -212,8 +218,10 @@ void snic_nvmesub_lost(struct snic_nvmesub *s, uint32_t conn_index, uint64_t now
         return;
     conn->ended = 1;
     nvmesub_conn_drop(s, conn);
-    if (conn->state != NVMESUB_CONN_NEW)
+    if (conn->state == NVMESUB_CONN_ADMIN)
         nvmesub_ctrl_end(s, &s->ctrls[conn->ctrl], SNIC_NVMESUB_BY_LOSS, 1);
+    else if (conn->state == NVMESUB_CONN_IO)
+        nvmesub_conn_fence(s, conn);
 }
 
 void snic_nvmesub_stopped(struct snic_nvmesub *s, uint32_t conn_index, uint64_t now_ns)

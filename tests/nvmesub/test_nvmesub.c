@@ -410,6 +410,26 @@ static void test_nvmesub_reset_waits_for_queues(void **state)
     nx_close(&x);
 }
 
+/* A controller that ends while a reset waits is not enabled by the EN that was written meanwhile.
+ */
+static void test_nvmesub_end_during_reset_is_final(void **state)
+{
+    (void)state;
+    nx_open(&x, NULL);
+    struct nx_ctrl c = nx_admin(&x, 1, 0, 0);
+    uint32_t q = nx_queue(&x, &c, 1);
+    struct snic_nvmesub_queue old = x.conn[q].q;
+    x.hold_stop = 1;
+    assert_int_equal(nx_cc(&x, &c, 0), 0);
+    assert_int_equal(nx_cc(&x, &c, NX_CC_EN), 0);
+    nx_lost(&x, c.conn);
+    nx_pump(&x);
+    x.hold_stop = 0;
+    nx_pump(&x);
+    assert_true(snic_nvmesub_io_ended(x.v, &old));
+    nx_close(&x);
+}
+
 static void test_nvmesub_shutdown_completes_then_idles_out(void **state)
 {
     (void)state;
@@ -508,8 +528,11 @@ static void test_nvmesub_fence_holds_connect_and_writes(void **state)
     assert_int_equal(nx_io(&x, qo, SNIC_NVME_IO_WRITE, 1, 5, &other), SNIC_NVMESUB_IO_RUN);
     nx_lost(&x, qa);
     nx_pump(&x);
-    assert_false(x.conn[a.conn].open); /* its controller has ended */
+    assert_true(x.conn[a.conn].open); /* hosts close I/O queues first, then shut down */
     assert_true(x.conn[qa].open);
+    nx_lost(&x, a.conn);
+    nx_pump(&x);
+    assert_false(x.conn[a.conn].open);
     uint32_t conn = nx_conn(&x, 0), dead = nx_conn(&x, 0), io = nx_conn(&x, 0);
     struct snic_nvme_connect_data d;
     struct snic_nvme_sqe e;
@@ -562,6 +585,30 @@ static void test_nvmesub_fence_until_last_command(void **state)
     nx_close(&x);
 }
 
+/* As Linux disconnects: I/O queues, then a shutdown by the admin queue, then that. */
+static void test_nvmesub_queues_closed_before_shutdown(void **state)
+{
+    (void)state;
+    nx_open(&x, NULL);
+    struct nx_ctrl c = nx_admin(&x, 1, 0, 0);
+    uint32_t q1 = nx_queue(&x, &c, 1), q2 = nx_queue(&x, &c, 2);
+    nx_lost(&x, q1);
+    nx_pump(&x);
+    assert_true(x.conn[q2].open && !x.conn[q2].ended);
+    nx_lost(&x, q2);
+    nx_pump(&x);
+    assert_int_equal(nx_cc(&x, &c, NX_CC_EN | 1U << 14), 0);
+    assert_int_equal(nx_csts(&x, &c), SNIC_NVME_CSTS_RDY | SNIC_NVME_CSTS_SHST_COMPLETE);
+    nx_cc(&x, &c, 0);
+    nx_cc(&x, &c, NX_CC_EN);
+    q1 = nx_queue(&x, &c, 1);
+    x.hold_stop = 1;
+    nx_lost(&x, c.conn);
+    nx_pump(&x);
+    assert_int_equal(x.conn[q1].reason, SNIC_NVMESUB_BY_LOSS);
+    nx_close(&x);
+}
+
 static void test_nvmesub_disconnect_deletes_one_queue(void **state)
 {
     (void)state;
@@ -601,10 +648,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmesub_properties),
         cmocka_unit_test(test_nvmesub_commands_while_disabled_sequence_error),
         cmocka_unit_test(test_nvmesub_reset_waits_for_queues),
+        cmocka_unit_test(test_nvmesub_end_during_reset_is_final),
         cmocka_unit_test(test_nvmesub_shutdown_completes_then_idles_out),
         cmocka_unit_test(test_nvmesub_kato),
         cmocka_unit_test(test_nvmesub_fence_holds_connect_and_writes),
         cmocka_unit_test(test_nvmesub_fence_until_last_command),
+        cmocka_unit_test(test_nvmesub_queues_closed_before_shutdown),
         cmocka_unit_test(test_nvmesub_disconnect_deletes_one_queue),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -272,7 +272,7 @@ static void finish(void)
     assert_true(connected);
     assert_int_equal(removed, how == BY_REMOVAL);
     assert_int_equal(a_stopped, how != BY_REMOVAL);
-    assert_int_equal(admin_stopped, how == BY_KATO || how == BY_LOSS);
+    assert_int_equal(admin_stopped, how == BY_KATO);
 }
 
 static void leave(void)
