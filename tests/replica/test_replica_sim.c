@@ -228,14 +228,14 @@ static void test_replica_sim_changes_printed(void **state)
  */
 static void test_replica_sim_disks_that_lie_are_found_out(void **state)
 {
-    uint64_t count = number("SNIC_SIM_COUNT", support_rounds(20, 200));
+    uint64_t count = number("SNIC_SIM_COUNT", support_rounds(60, 200));
     uint64_t found = 0;
     char first[200] = "nothing";
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
         struct swarm_opts o = {.seed = support_seed() + i, .hard = SWARM_NO_LIES};
         struct swarm_result r;
-        o.faults_ns = 8 * SECOND;
+        o.faults_ns = 16 * SECOND;
         swarm_run(&o, &r);
         if (r.failure != NULL)
             fail_msg("seed %llu: %s", (unsigned long long)o.seed, r.failure);
