@@ -42,30 +42,31 @@
  * Connections and threads. The thread that owns a connection exchanges these messages with the
  * owner; they are calls and actions of this header, carried by the service, in order:
  *
- *     thread to owner   open, submit (Connect, FORWARD), lost, stopped, quiesced
- *     owner to thread   COMPLETE, DROP, END, ABORT, AUTH, QUIESCE (to all threads), UNFENCE
- * (likewise)
+ *     thread to owner: open, submit (Connect, FORWARD), lost, stopped, quiesced
+ *     owner to thread: COMPLETE, DROP, END, ABORT, AUTH, QUIESCE (to all threads), UNFENCE
  *
- *   O1  A connection ends by END (the owner's decision: reset, shutdown, KATO, a lost admin queue,
- * a deleted queue, a host that is no longer allowed) or by lost (the transport's). Both may happen.
- * Then the thread sends no new command to the device (io_start refuses), drops what it has queued,
- * waits until what is at the device has ended and every submitted command has been returned, and
- * calls stopped: the last message of the connection. O2  Before END is emitted the view marks a
- * controller that ends or is reset: so no queue starts a command of it any more, whatever messages
- * are in flight. O3  The loss of the admin queue ends the controller and all its queues. The loss
- * of an I/O queue, as Disconnect, ends that queue alone: hosts close them first when they
- * disconnect. O4  A host that has connections of ended controllers, or ended I/O queues, that have
- * not stopped is fenced: its Connects are held, and its writes on other queues get HOLD. The thread
- * that loses a connection with commands at the device raises the fence at once (io_lost), before
- * the owner knows. The last stopped lifts it, with UNFENCE. So an old write never lands on a newer
- * one, and a new controller begins when the commands of the old one have ended. Reads are served.
- *   O5  Namespace removal: the view loses it, then QUIESCE: each thread drops its
- * queued commands of the namespace (status INVALID_NS), waits for those at the device, then
- * answers; one quiesced after all of them. Until then the namespace id is not used again. O6
- * Preempt and abort: the same with the namespace there and a set of hosts; what is queued gets
- *       PREEMPT_ABORT. The command completes after quiesced.
- *   O7  PERSIST: the owner reads the record with record, stores it, answers persisted. Completions
- *       that depend on it wait. A restart gives the record back by restore.
+ * - O1: a connection ends by END (the owner's decision: reset, shutdown, KATO, a lost admin queue,
+ *   a deleted queue, a host that is no longer allowed) or by lost (the transport's). Both may
+ *   happen. Then the thread sends no new command to the device (io_start refuses), drops what it
+ *   has queued, waits until what is at the device has ended and every submitted command has been
+ *   returned, and calls stopped: the last message of the connection.
+ * - O2: before END is emitted the view marks a controller that ends or is reset: so no queue starts
+ *   a command of it any more, whatever messages are in flight.
+ * - O3: the loss of the admin queue ends the controller and all its queues. The loss of an I/O
+ *   queue, as Disconnect, ends that queue alone: hosts close them first when they disconnect.
+ * - O4: a host that has connections of ended controllers, or ended I/O queues, that have not
+ *   stopped is fenced: its Connects are held, and its writes on other queues get HOLD. The thread
+ *   that loses a connection with commands at the device raises the fence at once (io_lost), before
+ *   the owner knows. The last stopped lifts it, with UNFENCE. So an old write never lands on a
+ *   newer one, and a new controller begins when the commands of the old one have ended. Reads are
+ *   served.
+ * - O5: namespace removal: the view loses it, then QUIESCE: each thread drops its queued commands
+ *   of the namespace (status INVALID_NS), waits for those at the device, then answers; one quiesced
+ *   after all of them. Until then the namespace id is not used again.
+ * - O6: preempt and abort: the same with the namespace there and a set of hosts; what is queued
+ *   gets PREEMPT_ABORT. The command completes after quiesced.
+ * - O7: PERSIST: the owner reads the record with record, stores it, answers persisted. Completions
+ *   that depend on it wait. A restart gives the record back by restore.
  *
  * A reset by the host (CC.EN 0) ends the I/O queues; the admin queue stays, CSTS.RDY becomes 0 when
  * they have stopped. A shutdown does the same and sets CSTS.SHST to complete; before stopped, the
