@@ -278,7 +278,9 @@ struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
     if (SNIC_UNLIKELY(g->now_ns >= g->timer_ns))
         gimbal_timers(g);
     gimbal_bucket_fill(g, g->now_ns);
-    struct snic_gimbal_io *fast = gimbal_express_next(g);
+    struct snic_gimbal_io *fast = NULL;
+    if (g->express.first != SNIC_GIMBAL__NIL)
+        fast = gimbal_express_next(g);
     if (fast == NULL || !gimbal_bucket_take(g, fast))
         return gimbal_turn(g, fast);
     gimbal_send_express(g, fast);
