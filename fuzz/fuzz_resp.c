@@ -39,7 +39,7 @@ static void take(const unsigned char *msg, size_t size)
 /* What of data[at, size) is there in a block of its own, so that a step beyond is seen. */
 static int64_t step(const unsigned char *data, size_t size, uint64_t *state, struct outcome *o)
 {
-    static const struct resp_limits limits = {300, 1000};
+    static const struct resp_limits limits = {300, 1000, 20};
     unsigned char *copy = malloc(size);
     char text[RESP_ERROR_MAX];
     int64_t n;

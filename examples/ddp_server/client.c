@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define CLIENT_PENDING 1024u
+#define CLIENT_FRAME_ARGS 16384u    /* a message with more is skipped as it comes */
+#define CLIENT_ARGS_MAX 1024u       /* of a command that does not name keys */
 #define CLIENT_KEYS_MAX 4096u       /* of one command */
 #define CLIENT_REPLY_FIRST 16384u   /* bytes that a reply may take, as long as none is known */
 #define CLIENT_HARD_NS 10000000000u /* a client at the hard limit that takes nothing */
@@ -40,6 +42,29 @@ static void client_closed(void *ctx, uint64_t id)
         return;
     ds_watch_end_all(s, c);
     c->id = 0;
+}
+
+/* What an iteration has to look at, and what is copied for each shard. 0, or the error is put. */
+static int client_sizes(struct ds_call *k, const struct ds_command *m)
+{
+    int many = m->kind == DS_EACH || m->kind == DS_ALL;
+    uint32_t from = m->kind == DS_ALL ? 1 : m->key;
+
+    if (m->kind == DS_EACH && k->argc > CLIENT_KEYS_MAX + 1) {
+        ds_error(k->reply, "ERR at most %u keys in one command", CLIENT_KEYS_MAX);
+        return -1;
+    }
+    if (m->kind != DS_EACH && k->argc > CLIENT_ARGS_MAX) {
+        ds_error(k->reply, "ERR '%s' takes at most %u arguments", m->name, CLIENT_ARGS_MAX);
+        return -1;
+    }
+    for (uint32_t i = from; i > 0 && i < k->argc && (many || i == from); i++)
+        if (k->argv[i].size > DS_KEY_MAX) {
+            ds_error(k->reply, "ERR %s is longer than %u bytes",
+                     m->kind == DS_ALL ? "an argument" : "key", DS_KEY_MAX);
+            return -1;
+        }
+    return 0;
 }
 
 /* 0, or the error is put. */
@@ -82,16 +107,7 @@ static int client_check(struct ds_call *k)
         ds_error(k->reply, "ERR '%s' is not supported: %s", m->name, m->reason);
         return -1;
     }
-    if (m->kind == DS_EACH && k->argc > CLIENT_KEYS_MAX + 1) {
-        ds_error(k->reply, "ERR at most %u keys in one command", CLIENT_KEYS_MAX);
-        return -1;
-    }
-    for (uint32_t i = m->key; i > 0 && i < k->argc && (m->kind == DS_EACH || i == m->key); i++)
-        if (k->argv[i].size > DS_KEY_MAX) {
-            ds_error(k->reply, "ERR key is longer than %u bytes", DS_KEY_MAX);
-            return -1;
-        }
-    return 0;
+    return client_sizes(k, m);
 }
 
 /* Arguments of a message into s->args; they point into it or into the scratch buffer. */
@@ -126,7 +142,7 @@ static void client_now(struct ds_call *k, int64_t n, uint64_t seq, const unsigne
 {
     struct ds_client *c = k->client;
     char text[RESP_ERROR_MAX];
-    struct resp_limits limits = {UINT32_MAX, UINT32_MAX};
+    struct resp_limits limits = {UINT32_MAX, UINT32_MAX, 0};
     int silent = c->silent || c->skip;
 
     if (n == SNIC_ENOMEM) {
@@ -276,6 +292,7 @@ void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound)
                (unsigned long long)c->server.conns_max);
     s->framing.limits.bulk_max = (uint32_t)c->value_max;
     s->framing.limits.message_max = (uint32_t)c->message_max;
+    s->framing.limits.args_max = CLIENT_FRAME_ARGS;
     s->framing.query_max = t->query;
     s->slow_us = t->slow_us;
     o.server = &c->server;

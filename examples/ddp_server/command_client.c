@@ -113,15 +113,22 @@ static int client_wanted(const struct ds_request *r, const struct ds_client *c,
 {
     struct ds_shard *s = r->shard;
     struct ex_front_facts facts;
-    int wanted = f->ids == NULL;
-    int64_t n;
 
-    for (uint32_t i = 0; i < f->ids_count; i++)
-        wanted |=
-            resp_number(f->ids[i].data, f->ids[i].size, &n) == 0 && n == ds_client_number(s, c);
-    return wanted && !f->none && !(f->skip_me && r->home == s && r->client == c->id) &&
+    return !f->none && !(f->skip_me && r->home == s && r->client == c->id) &&
            ex_front_get_facts(s->front, c->id, &facts) && client_is(facts.peer, f->peer) &&
            client_is(facts.own, f->own);
+}
+
+/* The row of the client that has the number @p a. NULL: it is another loop's */
+static struct ds_client *client_numbered(struct ds_shard *s, const struct resp_arg *a)
+{
+    uint64_t id;
+    int64_t n;
+
+    if (resp_number(a->data, a->size, &n) != 0 || (uint64_t)n % s->node->count != s->index)
+        return NULL;
+    id = (uint64_t)n / s->node->count;
+    return (id & 0xffff) < s->node->config->server.conns_max ? ds_client_find(s, id) : NULL;
 }
 
 /* The next one from @p at on. NULL: there are no more */
@@ -129,11 +136,13 @@ static struct ds_client *client_next(const struct ds_request *r, const struct cl
                                      uint64_t *at)
 {
     struct ds_shard *s = r->shard;
+    uint64_t count = f->ids != NULL ? f->ids_count : s->node->config->server.conns_max;
 
-    while (s->front != NULL && *at < s->node->config->server.conns_max) {
-        struct ds_client *c = &s->clients[(*at)++];
+    while (s->front != NULL && *at < count) {
+        struct ds_client *c = f->ids != NULL ? client_numbered(s, &f->ids[*at]) : &s->clients[*at];
 
-        if (c->id != 0 && client_wanted(r, c, f))
+        ++*at;
+        if (c != NULL && c->id != 0 && client_wanted(r, c, f))
             return c;
     }
     return NULL;

@@ -20,7 +20,7 @@ static enum kv_outcome engine_command(struct kv_command *c, int64_t n)
 
     if (n < 0) {
         char text[RESP_ERROR_MAX];
-        struct resp_limits limits = {UINT32_MAX, UINT32_MAX};
+        struct resp_limits limits = {UINT32_MAX, UINT32_MAX, 0};
 
         kv_put(e, text, resp_error(c->message, c->message_size, &limits, text));
         c->flags |= KV_REPLY_CLOSE;

@@ -193,6 +193,8 @@ static int64_t resp_frame_why(const unsigned char *data, size_t size,
     }
     at = (size_t)(*state & RESP_LOW);
     args = (*state >> RESP_ARGS_SHIFT) & RESP_ARGS_MASK;
+    if (limits->args_max != 0 && args > limits->args_max)
+        return SNIC_EMSGSIZE;
     while (args > 0) {
         int64_t bulk;
         size_t next = 0;
@@ -304,11 +306,15 @@ size_t resp_error(const unsigned char *data, size_t size, const struct resp_limi
 
 size_t resp_too_long(const struct resp_limits *limits, char out[RESP_ERROR_MAX])
 {
-    int n = snprintf(out, RESP_ERROR_MAX,
-                     "-ERR the command is longer than %u bytes (--message-max), or one of its "
-                     "arguments than %u\r\n",
-                     limits->message_max, limits->bulk_max);
+    char args[64] = "";
+    int n;
 
+    if (limits->args_max != 0)
+        (void)snprintf(args, sizeof(args), ", or has more than %u of them", limits->args_max);
+    n = snprintf(out, RESP_ERROR_MAX,
+                 "-ERR the command is longer than %u bytes (--message-max), or one of its "
+                 "arguments than %u%s\r\n",
+                 limits->message_max, limits->bulk_max, args);
     return n < 0 ? 0 : (size_t)n;
 }
 

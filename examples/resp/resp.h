@@ -25,6 +25,7 @@
 struct resp_limits {
     uint32_t bulk_max;    /**< a longer argument makes the message oversized            */
     uint32_t message_max; /**< a longer message is oversized; < 2^31                    */
+    uint32_t args_max;    /**< so is one of more arguments; 0: any number               */
 };
 
 /**

@@ -14,7 +14,7 @@ import sys
 from ddpserver import Closed, Cluster, Error, refused
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
-from kvnode import rss_kib  # noqa: E402
+from kvnode import encode, rss_kib  # noqa: E402
 
 RANGES = {"node": (0, 15), "shards": (1, 64), "cluster": (1, 2 ** 63 - 1), "witness": (0, 15),
           "log-size": (64 << 20, 1 << 40), "keys": (1024, 4000000000),
@@ -248,6 +248,26 @@ def test_a_command_of_512_mib(binary):
         refused(c.reply(), "--message-max")
         assert c.cmd("PING") == "PONG"
         assert rss_kib(k.processes[0].pid) - before < 100 * 1024
+
+
+def test_commands_of_many_arguments(binary):
+    """What an iteration takes apart and looks up is bounded, or its loop loses the lease."""
+    def many(count, *words):
+        return encode(*words).replace(b"*%d" % len(words), b"*%d" % (len(words) + count), 1) + (
+            b"$1\r\n1\r\n" * count)
+    with Cluster(binary, nodes=1).found() as k:
+        c = k.conn(0)
+        before = rss_kib(k.processes[0].pid)
+        for words in (("DEL",), ("CONFIG", "GET"), ("CLIENT", "LIST", "ID")):
+            c.raw(many(4000000, *words))
+            refused(c.reply(), "more than 16384 of them")
+            c.raw(many(16384 - len(words), *words))
+            refused(c.reply(), "at most")
+        assert rss_kib(k.processes[0].pid) - before < 30 * 1024
+        assert len(c.cmd("COMMAND", "INFO", *["get"] * 1022)) == 1022
+        refused(c.cmd("COMMAND", "INFO", *["get"] * 1023), "'command'", "at most 1024 arguments")
+        refused(c.cmd("CLIENT", "LIST", "ID", "1" * 1025), "1024 bytes")
+        assert c.cmd("EXISTS", *["a"] * 4096) == 0
 
 
 def test_many_connections(binary):

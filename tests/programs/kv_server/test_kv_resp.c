@@ -8,7 +8,7 @@
 #include "snicstore/base.h"
 #include "support.h"
 
-static const struct resp_limits limits = {1000, 5000};
+static const struct resp_limits limits = {1000, 5000, 0};
 
 /* Frame data[0, size) as it grows byte by byte; returns the last result. */
 static int64_t frame_bytewise(const unsigned char *data, size_t size, uint64_t *state)
