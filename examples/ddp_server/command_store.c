@@ -127,8 +127,9 @@ int ds_parse_store(struct ds_request *r)
 void ds_finish_store(struct ds_request *r)
 {
     const struct snic_store_op *op = &r->op;
-    uint64_t numbers[6] = {op->out,    op->version, op->seen, op->ttl_ns / 1000000u,
-                           op->copies, op->answer};
+    /* A key whose time is over is there until its deletion: it has a TTL, which is not 0. */
+    uint64_t ttl_ms = (op->ttl_ns + 999999u) / 1000000u;
+    uint64_t numbers[6] = {op->out, op->version, op->seen, ttl_ms, op->copies, op->answer};
 
     if (op->result != 0 && op->result != SNIC_ENOENT && op->result != SNIC_ECANCELED &&
         op->result != SNIC_EEXIST && op->result != SNIC_EUNKNOWN) {

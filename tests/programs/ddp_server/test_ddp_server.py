@@ -314,6 +314,21 @@ def test_one_of_three_refuses_writes(binary):
         k.until(0, "SET", "a", "3", want=lambda r: r == "OK")
 
 
+def test_a_ttl_that_is_over(binary):
+    """The key is there until its deletion is possible again; it is none that has no TTL."""
+    with Cluster(binary, options=["--min-full", "3"]).found() as k:
+        c = k.conn(0)
+        assert c.cmd("SET", "a", "1", "PX", "1500") == "OK"
+        k.kill(2)
+        k.until(0, "SET", "b", "1", want=lambda r: "NOREPLICAS" in str(r))
+        time.sleep(2)
+        assert c.cmd("GET", "a") == b"1" and c.cmd("PTTL", "a") in (0, 1)
+        assert c.cmd("STORE", "GET", "a")[4] == 1
+        assert c.cmd("SCANKEYS", "", "PREFIX", "a", "VALUES") == [b"", [b"a", b"1", 1]]
+        k.start(2)
+        k.until(0, "EXISTS", "a", want=lambda r: r == 0)
+
+
 def test_two_nodes(binary):
     """One death stops writes, unless there is a witness and --min-full 1."""
     with Cluster(binary, nodes=2, options=["--request-timeout", "2"]).found() as k:
