@@ -173,6 +173,12 @@ static int status_node(const char *address, const struct ctl *c)
     return serves;
 }
 
+/* Does the node serve that has answered STORE NODES with @p r? */
+static int ctl_serves(const struct ctl_reply *r)
+{
+    return r->count > 0 && r->items[0].number != 0;
+}
+
 /* The nodes of the configuration in force, as one of those in @p text knows them, into @p text: one
  * that serves, or else the first that answers. It stays if none does, or knows none. */
 static void status_nodes(const struct ctl *c, char *text, size_t max)
@@ -194,7 +200,7 @@ static void status_nodes(const struct ctl *c, char *text, size_t max)
         if (ctl_link_open(&l, p, c, error, sizeof(error)) != 0)
             continue;
         ctl_link_command(&l, &r, words, 2);
-        serves = r.count > 0 && r.items[0].number != 0;
+        serves = ctl_serves(&r);
         take = serves || strcmp(text, c->connect) == 0;
         for (size_t i = 1; take && i < r.count && n < max; i++)
             n += (size_t)snprintf(text + n, max - n, "%s%s", i > 1 ? "," : "", r.items[i].text);
@@ -342,17 +348,31 @@ static void override_check(const struct ctl *c)
         ex_die("nothing was done: repeat it with --yes if all of this is certain");
 }
 
-/* The first node of --connect that can be reached. */
-static void ctl_open(struct ctl_link *l, const struct ctl *c)
+/* The first node of --connect that can be reached, and that serves if it has to. */
+static void ctl_open(struct ctl_link *l, const struct ctl *c, int serving)
 {
     static char text[CTL_ADDRESSES];
+    const char *words[] = {"STORE", "NODES"};
     char *save = NULL;
     char error[256] = "no address";
 
     (void)snprintf(text, sizeof(text), "%s", c->connect);
-    for (char *p = strtok_r(text, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save))
-        if (ctl_link_open(l, p, c, error, sizeof(error)) == 0)
+    for (char *p = strtok_r(text, ",", &save); p != NULL; p = strtok_r(NULL, ",", &save)) {
+        struct ctl_reply r = {0};
+        int serves = 0;
+
+        if (ctl_link_open(l, p, c, error, sizeof(error)) != 0)
+            continue;
+        if (serving) {
+            ctl_link_command(l, &r, words, 2);
+            serves = ctl_serves(&r);
+            ctl_reply_free(&r);
+        }
+        if (serves || !serving)
             return;
+        (void)snprintf(error, sizeof(error), "%s does not serve: `ddp_server ctl status`", p);
+        ctl_link_close(l);
+    }
     ex_die("cannot connect to %s (--connect): %s", c->connect, error);
 }
 
@@ -428,9 +448,13 @@ int ds_ctl(int argc, char **argv)
                  c.verb);
     if (verbs[i].file && c.file == NULL)
         ex_usage("--file is missing");
+    if (c.node != UINT64_MAX && verbs[i].run != ctl_members)
+        ex_usage("--node is of add, remove and replace: %s is of the node of --connect", c.verb);
+    if (verbs[i].run == ctl_drain && !c.connect_one)
+        ex_usage("--connect is missing: drain needs the address of the one node that ends");
     if (verbs[i].run == ctl_override)
         override_check(&c);
-    ctl_open(&l, &c);
+    ctl_open(&l, &c, verbs[i].file);
     verbs[i].run(&l, &c);
     ctl_link_close(&l);
     snic_ebs_openssl_close(c.secret);

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BACKUP_MAGIC "snicddpb"
@@ -134,9 +135,12 @@ void ctl_backup(struct ctl_link *l, const struct ctl *c)
     unsigned char head[16] = BACKUP_MAGIC;
     char temporary[4096];
     struct backup b = {.path = c->file};
+    struct stat s;
     char *cursor = NULL;
     size_t size = 0;
 
+    if (stat(c->file, &s) == 0 && !S_ISREG(s.st_mode))
+        ex_die("'%s' (--file) is no regular file", c->file); /* it would be renamed over */
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new", c->file) >= sizeof(temporary))
         ex_die("--file: the path is too long");
     b.file = fopen(temporary, "wb");

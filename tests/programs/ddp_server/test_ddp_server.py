@@ -425,10 +425,18 @@ def test_founding_ctl_and_backup(binary):
         assert "read by others" in run(binary, "ctl", "status", "--cluster-key", other, code=1)
         os.chmod(other, 0o600)
         at = "127.0.0.1:%d" % k.ports[1]
+        text = run(binary, "ctl", "drain", "--config", conf, code=2)
+        assert "--connect is missing" in text, text
+        text = run(binary, "ctl", "drain", "--config", conf, "--connect", at, "--node", "2", code=2)
+        assert "--node is of add, remove and replace" in text, text
         wrong = run(binary, "ctl", "drain", "--cluster-key", other, "--connect", at, code=1)
         assert "not the cluster's key" in wrong, wrong
         backup = os.path.join(k.directory, "backup")
         assert "1501 keys" in run(binary, "ctl", "backup", "--config", conf, "--file", backup)
+        fifo = os.path.join(k.directory, "fifo")
+        os.mkfifo(fifo)
+        text = run(binary, "ctl", "backup", "--config", conf, "--file", fifo, code=1)
+        assert "no regular file" in text, text
         for i in range(0, 1500, 2):
             c.cmd("DEL", "k%d" % i)
         assert c.cmd("SET", "k1", "newer") == "OK"
@@ -558,10 +566,16 @@ def test_status_of_a_witness(binary):
         k.wait(1)
         text = run(binary, "ctl", "status", "--config", k.config)
         assert "is a witness" in text and "refused" not in text, text
+        third = "127.0.0.1:%d" % k.ports[2]
+        backup = ["--config", k.config, "--file", os.path.join(k.directory, "backup"), "--connect",
+                  "%s,127.0.0.1:%d" % (third, k.ports[0])]
+        assert "0 keys" in run(binary, "ctl", "backup", *backup)  # of one that serves
         k.kill(0)
         k.kill(1)
         k.until(2, "CLUSTER", "STATE", want=lambda r: len(fields(r[5][0])["hears"]) == 1)
-        third = "127.0.0.1:%d" % k.ports[2]
+        assert "cannot connect" in run(binary, "ctl", "backup", *backup, code=1)
+        assert "does not serve" in run(binary, "ctl", "backup", *backup[:4], "--connect", third,
+                                       code=1)
         run(binary, "ctl", "status", "--config", k.config, "--connect", third, code=1)
 
 
