@@ -121,7 +121,8 @@ class Run:
             c.others = [d for d in self.timed if d is not c]
             c.next_key()
         clients += self.timed
-        scanner = ddpclients.Scanner(self.kind, self.network, stop, self.seed, keys.prefix)
+        scanner = ddpclients.Scanner(self.kind, self.network, self.history, stop, self.seed,
+                                     keys.prefix)
         self.scanned = {n.decode() for n in scanner.names}
         scanner.start()
         for w in self.watchers:
@@ -130,6 +131,8 @@ class Run:
         for c in clients:
             c.overclaim = o.overclaim
             c.start()
+        if o.lie:  # without anything that was acknowledged before, a loss is none
+            scanner.filled.wait(60)
         self.carry_out()
         stop.set()
         for c in [*clients, scanner]:
@@ -200,7 +203,7 @@ class Run:
                 if self.history.counts.get(("set", "ok"), 0) == before:
                     self.wrong.append(f"node {i} takes no write after all has healed")
                 client.drop()
-            names = keys.all() + list(self.before["keys"])
+            names = keys.all() + list(self.before["keys"]) + sorted(self.scanned)
             answers, values = ddpclients.read_all(self.kind, names, self.history)
             if answers != self.kind.nodes * len(names):
                 self.wrong.append(f"{answers} answers for {len(names)} keys at each node")
