@@ -617,10 +617,16 @@ SNIC_API uint32_t snic_ddp_timers(const struct snic_ddp *d, struct snic_ddp_time
                                   uint32_t max);
 /**
  * The state as bytes that are equal for equal states: sorted, free of what was allocated when, of
- * times and of counters; what is a handle stays one. Between steps. Returns the bytes needed, which
- * were written if at most @p size. O(n^2) in the size of the state: for small ones. [owner]
+ * times and of counters; what is a handle stays one. Between steps. O(n^2) in the size of the
+ * state: for small ones. [owner]
+ * @param flush  ids of the FLUSHes whose FLUSHED has not come, @p flushes of them, in the order
+ *               they were emitted; may be NULL if there are none. These ids depend on what was
+ *               allocated when, so the bytes have instead what each FLUSH is for: a caller whose
+ *               state has the FLUSHes under way needs of them no more than how many there are.
+ * @return the bytes needed, which were written if at most @p size
  */
-SNIC_API size_t snic_ddp_canon(const struct snic_ddp *d, void *out, size_t size);
+SNIC_API size_t snic_ddp_canon(const struct snic_ddp *d, const uint32_t *flush, uint32_t flushes,
+                               void *out, size_t size);
 /**
  * Checks every structural invariant, between steps. O(n). [owner]
  * @return 0; SNIC_ECORRUPT one does not hold

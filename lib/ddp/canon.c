@@ -4,8 +4,9 @@
  *
  * Left out is what does not decide what a node does next, or only when: numbers of records and pool
  * entries, orders of lists other than of reads, deadlines, how often something was tried, counters.
- * FLUSH's ids stay, since the answer to come names them. Sorted by looking for the next larger
- * again and again: the states of checkers are small.
+ * FLUSH's ids are such numbers: the caller, whose state has them too, gives them, and they are
+ * replaced by what each FLUSH is for. Sorted by looking for the next larger again and again: the
+ * states of checkers are small.
  */
 #include "ddp_priv.h"
 
@@ -171,34 +172,118 @@ static void ddp_canon_rec(struct ddp_canon *o, const struct snic_ddp *d, const s
     ddp_canon_u64(o, UINT64_MAX);
 }
 
-static void ddp_canon_scopes(struct ddp_canon *o, const struct snic_ddp *d)
+static void ddp_canon_scope(struct ddp_canon *o, const struct ddp_scope *s)
 {
-    /* In the order of their numbers: those stay for FLUSHED. */
-    for (uint32_t i = 0; i < d->scopes.high; i++) {
-        const struct ddp_scope *s = ddp_scope_at(d, i);
-        if ((s->flags & DDP_S_USED) == 0)
-            continue;
-        ddp_canon_u64(o, i);
-        ddp_canon_u64(o, s->id);
-        ddp_canon_u64(o, s->token);
-        ddp_canon_u64(o, (uint64_t)s->writes << 32 | (uint64_t)s->copies_min << 8 | s->flags);
-        ddp_canon_u64(o, (uint64_t)s->round << 32 | (uint64_t)s->ack << 8 | (s->timer.armed != 0));
-    }
-    ddp_canon_u64(o, d->round);
-    for (uint32_t i = 0; i < d->waits.high; i++) {
-        const struct ddp_wait *a = ddp_wait_at(d, i);
-        if ((a->flags & DDP_A_PERSIST) == 0)
-            continue;
-        ddp_canon_u64(o, i);
-        ddp_canon_u64(o, a->scope);
-        ddp_canon_u64(o, (uint64_t)a->round << 32 | (uint64_t)a->src << 8 | a->flags);
+    ddp_canon_u64(o, s->id);
+    ddp_canon_u64(o, s->token);
+    ddp_canon_u64(o, (uint64_t)s->writes << 32 | (uint64_t)s->copies_min << 8 | s->flags);
+    ddp_canon_u64(o, (uint64_t)s->round << 32 | (uint64_t)s->ack << 8 | (s->timer.armed != 0));
+}
+
+static void ddp_canon_persist(struct ddp_canon *o, const struct ddp_wait *a)
+{
+    ddp_canon_u64(o, a->scope);
+    ddp_canon_u64(o, (uint64_t)a->round << 32 | (uint64_t)a->src << 8 | a->flags);
+}
+
+/* The FLUSHes whose FLUSHED has not come, in their order. */
+struct ddp_canon_flushes {
+    const uint32_t *id;
+    uint32_t count;
+};
+
+static int ddp_canon_flushing(const struct ddp_canon_flushes *f, uint32_t id)
+{
+    uint32_t i = 0;
+    while (i < f->count && f->id[i] != id)
+        i++;
+    return i < f->count;
+}
+
+static void ddp_canon_flushes(struct ddp_canon *o, const struct snic_ddp *d,
+                              const struct ddp_canon_flushes *f)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint32_t kind = f->id[i] & ~SNIC_DDP__ID_MASK;
+        uint32_t n = f->id[i] & SNIC_DDP__ID_MASK;
+        ddp_canon_u64(o, kind);
+        if (kind == SNIC_DDP__ID_SCOPE) {
+            SNIC_ASSERT(n < d->scopes.high);
+            ddp_canon_scope(o, ddp_scope_at(d, n));
+        } else if (kind == SNIC_DDP__ID_WAIT) {
+            SNIC_ASSERT(n < d->waits.high);
+            ddp_canon_persist(o, ddp_wait_at(d, n));
+        }
     }
     ddp_canon_u64(o, UINT64_MAX);
 }
 
-size_t snic_ddp_canon(const struct snic_ddp *d, void *out, size_t size)
+/* One id may have scopes that are DEAD beside one that is not, but no two of a round. */
+static int ddp_canon_scope_before(const struct ddp_scope *a, const struct ddp_scope *b)
+{
+    return a->id != b->id ? a->id < b->id : a->round < b->round;
+}
+
+static void ddp_canon_scopes(struct ddp_canon *o, const struct snic_ddp *d,
+                             const struct ddp_canon_flushes *f)
+{
+    const struct ddp_scope *last = NULL;
+    for (;;) {
+        const struct ddp_scope *best = NULL;
+        for (uint32_t i = 0; i < d->scopes.high; i++) {
+            const struct ddp_scope *s = ddp_scope_at(d, i);
+            if ((s->flags & DDP_S_USED) != 0 && !ddp_canon_flushing(f, SNIC_DDP__ID_SCOPE | i) &&
+                (last == NULL || ddp_canon_scope_before(last, s)) &&
+                (best == NULL || ddp_canon_scope_before(s, best)))
+                best = s;
+        }
+        if (best == NULL)
+            break;
+        ddp_canon_scope(o, best);
+        last = best;
+    }
+    ddp_canon_u64(o, UINT64_MAX);
+    ddp_canon_u64(o, d->round);
+}
+
+static int ddp_canon_persist_before(const struct ddp_wait *a, const struct ddp_wait *b)
+{
+    if (a->src != b->src)
+        return a->src < b->src;
+    if (a->scope != b->scope)
+        return a->scope < b->scope;
+    if (a->round != b->round)
+        return a->round < b->round;
+    return a->flags != b->flags ? a->flags < b->flags : a < b;
+}
+
+/* Those whose FLUSH the caller did not name. */
+static void ddp_canon_persists(struct ddp_canon *o, const struct snic_ddp *d,
+                               const struct ddp_canon_flushes *f)
+{
+    const struct ddp_wait *last = NULL;
+    for (;;) {
+        const struct ddp_wait *best = NULL;
+        for (uint32_t i = 0; i < d->waits.high; i++) {
+            const struct ddp_wait *a = ddp_wait_at(d, i);
+            if ((a->flags & DDP_A_PERSIST) != 0 && !ddp_canon_flushing(f, SNIC_DDP__ID_WAIT | i) &&
+                (last == NULL || ddp_canon_persist_before(last, a)) &&
+                (best == NULL || ddp_canon_persist_before(a, best)))
+                best = a;
+        }
+        if (best == NULL)
+            break;
+        ddp_canon_persist(o, best);
+        last = best;
+    }
+    ddp_canon_u64(o, UINT64_MAX);
+}
+
+size_t snic_ddp_canon(const struct snic_ddp *d, const uint32_t *flush, uint32_t flushes, void *out,
+                      size_t size)
 {
     struct ddp_canon o = {out, size, 0};
+    const struct ddp_canon_flushes f = {flush, flushes};
     const struct ddp_rec *last = NULL;
     ddp_canon_head(&o, d);
     for (;;) {
@@ -216,6 +301,8 @@ size_t snic_ddp_canon(const struct snic_ddp *d, void *out, size_t size)
         last = best;
     }
     ddp_canon_u64(&o, UINT64_MAX);
-    ddp_canon_scopes(&o, d);
+    ddp_canon_flushes(&o, d, &f);
+    ddp_canon_scopes(&o, d, &f);
+    ddp_canon_persists(&o, d, &f);
     return o.used;
 }

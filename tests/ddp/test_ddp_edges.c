@@ -52,7 +52,7 @@ static unsigned char first[65536];
 
 static size_t look(const struct one *x)
 {
-    size_t n = snic_ddp_canon(x->d, first, sizeof(first));
+    size_t n = snic_ddp_canon(x->d, NULL, 0, first, sizeof(first));
     assert_true(n <= sizeof(first));
     return n;
 }
@@ -61,9 +61,9 @@ static void same(const struct one *x, size_t n)
 {
     static unsigned char after[sizeof(first)];
     memset(after, 0xee, 16);
-    assert_int_equal(snic_ddp_canon(x->d, after, 8), n); /* of which no more is written */
+    assert_int_equal(snic_ddp_canon(x->d, NULL, 0, after, 8), n); /* of which no more is written */
     assert_int_equal(after[8], 0xee);
-    assert_int_equal(snic_ddp_canon(x->d, after, sizeof(after)), n);
+    assert_int_equal(snic_ddp_canon(x->d, NULL, 0, after, sizeof(after)), n);
     assert_memory_equal(first, after, n);
 }
 

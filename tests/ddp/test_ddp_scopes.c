@@ -135,6 +135,42 @@ static void test_ddp_scope_used_again_old_ack_not_counted(void **state)
     support_guard_free(x.mem);
 }
 
+/*
+ * A checker's state has a FLUSH by what it is for, not by its number, which depends on what was
+ * allocated before: equal states would count as different ones, found or not as the order has it.
+ */
+static void test_ddp_scope_canon_flush_by_purpose(void **state)
+{
+    (void)state;
+    unsigned char bytes[3][4096];
+    size_t size[3];
+    struct one x = one_new(SNIC_DDP_SCOPE, 0);
+    struct one y = one_new(SNIC_DDP_SCOPE, 0);
+    assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST, 1, 7, 1), 0);
+    assert_int_equal(one_scope(&y, SNIC_DDP_PERSIST, 2, 9, 1), 0);
+    uint32_t first = y.flush;
+    assert_int_equal(one_scope(&y, SNIC_DDP_PERSIST, 1, 7, 1), 0);
+    assert_int_equal(one_flushed(&y, first), 0);
+    assert_int_not_equal(x.flush, y.flush);
+    size[0] = snic_ddp_canon(x.d, &x.flush, 1, bytes[0], sizeof(bytes[0]));
+    size[1] = snic_ddp_canon(y.d, &y.flush, 1, bytes[1], sizeof(bytes[1]));
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(bytes[0], bytes[1], size[0]);
+
+    /* Of two, which is the first is part of the state. */
+    uint32_t flush[3] = {x.flush};
+    assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST, 2, 9, 1), 0);
+    flush[1] = x.flush;
+    flush[2] = flush[0];
+    size[0] = snic_ddp_canon(x.d, flush, 2, bytes[0], sizeof(bytes[0]));
+    size[1] = snic_ddp_canon(x.d, flush + 1, 2, bytes[1], sizeof(bytes[1]));
+    size[2] = snic_ddp_canon(x.d, NULL, 0, bytes[2], sizeof(bytes[2]));
+    assert_true(size[0] == size[1] && memcmp(bytes[0], bytes[1], size[0]) != 0);
+    assert_true(size[0] > size[2]);
+    support_guard_free(x.mem);
+    support_guard_free(y.mem);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +178,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_scope_one_stays_for_deletions),
         cmocka_unit_test(test_ddp_scope_used_again_flushes_again),
         cmocka_unit_test(test_ddp_scope_used_again_old_ack_not_counted),
+        cmocka_unit_test(test_ddp_scope_canon_flush_by_purpose),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

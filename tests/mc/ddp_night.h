@@ -20,7 +20,7 @@ NIGHT(night_full_strict_p,   3, 1, STRICT, PAPER,   2000, 2493516, .writes = 4, 
 NIGHT(night_full_locks_p,    3, 1, RENF,   PAPER,  20000, 5649686, .writes = 4, .crashes = 1,
       .locks = 3, FULL)
 NIGHT(night_crash1_strict,   3, 1, STRICT, FAST,   10000, 64654, .writes = 1, CRASH)
-NIGHT(night_crash1_scope,    3, 1, SCOPE,  FAST,   20000, 199960, .writes = 1, .scopes = 1, CRASH)
+NIGHT(night_crash1_scope,    3, 1, SCOPE,  FAST,   20000, 199192, .writes = 1, .scopes = 1, CRASH)
 NIGHT(night_writes_strict,   3, 1, STRICT, FAST,   20000, 800233, .writes = 2)
 NIGHT(night_writes_strict_p, 3, 1, STRICT, PAPER,  20000, 692713, .writes = 2)
 NIGHT(night_writes_renf,     3, 1, RENF,   FAST,   20000, 186310, .writes = 2)
@@ -32,24 +32,24 @@ NIGHT(night_writes3_strict,  2, 1, STRICT, FAST,   10000, 688727, .writes = 3)
 NIGHT(night_writes3_strict_p, 2, 1, STRICT, PAPER,  1000, 591329, .writes = 3)
 NIGHT(night_writes3_scope,   2, 1, SCOPE,  FAST,   20000, 4900601, .writes = 3, .scopes = 1)
 NIGHT(night_writes3_scope_p, 2, 1, SCOPE,  PAPER,  20000, 3684921, .writes = 3, .scopes = 1)
-NIGHT(night_doubled_scope,   2, 1, SCOPE,  FAST,   10000, 713769, .writes = 2, .scopes = 1,
+NIGHT(night_doubled_scope,   2, 1, SCOPE,  FAST,   10000, 801049, .writes = 2, .scopes = 1,
       .doubles = 1)
-NIGHT(night_doubled_scope_p, 2, 1, SCOPE,  PAPER,  10000, 612817, .writes = 2, .scopes = 1,
+NIGHT(night_doubled_scope_p, 2, 1, SCOPE,  PAPER,  10000, 667889, .writes = 2, .scopes = 1,
       .doubles = 1)
-NIGHT(night_scopes_keys,     2, 2, SCOPE,  FAST,   20000, 1353505, .writes = 2, .scopes = 2)
-NIGHT(night_scopes_keys_p,   2, 2, SCOPE,  PAPER,  20000, 1247073, .writes = 2, .scopes = 2)
+NIGHT(night_scopes_keys,     2, 2, SCOPE,  FAST,   20000, 1248289, .writes = 2, .scopes = 2)
+NIGHT(night_scopes_keys_p,   2, 2, SCOPE,  PAPER,  20000, 1142625, .writes = 2, .scopes = 2)
 NIGHT(night_rejoin_synch,    2, 1, SYNCH,  FAST,    5000, 515109, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_strict,   2, 1, STRICT, FAST,   20000, 10940557, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_renf,     2, 1, RENF,   FAST,   20000, 2479373, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin_event,    2, 1, EVENT,  FAST,   10000, 748615, .writes = 2, REJOIN, LOCK)
 NIGHT(night_rejoin1_strict,  3, 1, STRICT, FAST,    5000, 308293, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_renf,    3, 1, RENF,   FAST,    5000, 146761, .writes = 1, REJOIN)
-NIGHT(night_rejoin1_scope,   3, 1, SCOPE,  FAST,   10000, 1471279, .writes = 1, .scopes = 1, REJOIN)
+NIGHT(night_rejoin1_scope,   3, 1, SCOPE,  FAST,   10000, 1203559, .writes = 1, .scopes = 1, REJOIN)
 NIGHT(night_rejoin1_synch_p, 3, 1, SYNCH,  PAPER,   5000, 34384, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_strict_p, 3, 1, STRICT, PAPER,  5000, 308293, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_renf_p,  3, 1, RENF,   PAPER,   5000, 146761, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_event_p, 3, 1, EVENT,  PAPER,   5000, 62926, .writes = 1, REJOIN)
-NIGHT(night_rejoin1_scope_p, 3, 1, SCOPE,  PAPER,  10000, 1471279, .writes = 1, .scopes = 1, REJOIN)
+NIGHT(night_rejoin1_scope_p, 3, 1, SCOPE,  PAPER,  10000, 1203559, .writes = 1, .scopes = 1, REJOIN)
 NIGHT(night_rejoin3_synch,   3, 1, SYNCH,  FAST,       0, 0, .writes = 2, REJOIN, .keeps = 1)
 NIGHT(night_evict_strict,    3, 1, STRICT, FAST,   20000, 252619, .writes = 1, .evictions = 1, LOCK)
 NIGHT(night_restart_synch,   3, 1, SYNCH,  FAST,   10000, 26879928, .writes = 2, .restarts = 1)
@@ -116,7 +116,7 @@ NIGHT(night_mix_swaps,       2, 1, EVENT,  FAST,   20000, 5646173, .writes = 1, 
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_purge,       2, 2, EVENT,  FAST,   20000, 13502717, .writes = 1, .deletes = 1,
       .resends = 1, .reads = 1, .mix = MEMORY, .read_mix = DURABLE)
-NIGHT(night_mix_scopes,      2, 1, EVENT,  FAST,   20000, 0, .writes = 2, .scopes = 1,
+NIGHT(night_mix_scopes,      2, 1, EVENT,  FAST,   20000, 236669, .writes = 2, .scopes = 1,
       .crashes = 1, .mix = SCOPED | DURABLE)
 NIGHT(night_mix_large,       3, 1, SYNCH,  FAST,   20000, 2765371, .writes = 1, .losses = 1,
       .resends = 2, .locks = 1, .mix = MEMORY | DURABLE, .node.large = 1)

@@ -148,12 +148,11 @@ static uint32_t dn_add(struct dn_space *s, struct dn_node *n)
     DN_PUT(n->pending);
     DN_PUT(n->flushes);
     DN_PUT(n->pend);
-    DN_PUT(n->flush);
     DN_PUT(n->log);
     DN_PUT(n->log_value);
 #undef DN_PUT
     if (n->sum.alive)
-        got = snic_ddp_canon(dn_engine(n), canon + at, DN_CANON_MAX - at);
+        got = snic_ddp_canon(dn_engine(n), n->flush, n->flushes, canon + at, DN_CANON_MAX - at);
     if (at + got > DN_CANON_MAX)
         abort();
     f = mc_fingerprint(canon, at + got);

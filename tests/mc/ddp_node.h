@@ -6,7 +6,7 @@
  * different states of nodes. So each node state is kept once and has a number, as each message and
  * each membership has, and what an event does to a node is worked out once, by the engine, and
  * looked up from then on. Node states are equal if their engines, by snic_ddp_canon(), and their
- * logs are equal (by 128-bit fingerprints).
+ * logs are equal (by 128-bit fingerprints); a FLUSH under way is known by what it is for.
  *
  * A node that was left out comes back with what its log or its memory has, or with a new disk.
  *
