@@ -63,11 +63,32 @@ struct judge_nodes {
     int gone[JUDGE_NODES];
     int in_loss;  /* a majority has crashed */
     int can_lose; /* and since then no node was up and reachable, at some time */
+    int again;    /* and after that a node began again: it may have served */
     uint32_t logs;
     uint64_t since;
 };
 
-static void judge_fault_loss(struct judge_history *h, struct judge_nodes *n, uint64_t now)
+static void judge_fault_begins(struct judge_nodes *n, uint64_t now)
+{
+    n->in_loss = 1;
+    n->can_lose = 0;
+    n->again = 0;
+    n->logs = 0;
+    n->since = now;
+}
+
+static void judge_fault_ends(struct judge_history *h, struct judge_nodes *n, uint64_t now)
+{
+    n->in_loss = 0;
+    if (n->can_lose) {
+        h->losses = judge_grow(h->losses, h->loss_count, sizeof(*h->losses));
+        h->losses[h->loss_count++] = (struct judge_loss){n->since, now, n->logs};
+    }
+}
+
+/* After the fault @p x. */
+static void judge_fault_loss(struct judge_history *h, struct judge_nodes *n,
+                             const struct judge_fault *x)
 {
     uint32_t crashed = 0, away = 0;
     for (uint32_t i = 0; i < n->configured; i++) {
@@ -75,20 +96,20 @@ static void judge_fault_loss(struct judge_history *h, struct judge_nodes *n, uin
         away += n->crashed[i] != 0 || n->apart[i];
     }
     int majority = crashed > n->configured / 2;
-    if (majority && !n->in_loss) {
-        n->in_loss = 1;
-        n->can_lose = 0;
-        n->logs = 0;
-        n->since = now;
+    int none = away == n->configured;
+    int ends = x->what == JUDGE_DOWN || x->what == JUDGE_GONE;
+    /* Nodes that began again may have served before a majority of them was seen to be full: when
+     * the last of those that were seen goes, or one that was not, that is a loss of its own. */
+    if (n->in_loss && n->again && none && ends) {
+        judge_fault_ends(h, n, x->at);
+        judge_fault_begins(n, x->at);
     }
-    n->can_lose |= away == n->configured;
-    if (majority || !n->in_loss)
-        return;
-    n->in_loss = 0;
-    if (n->can_lose) {
-        h->losses = judge_grow(h->losses, h->loss_count, sizeof(*h->losses));
-        h->losses[h->loss_count++] = (struct judge_loss){n->since, now, n->logs};
-    }
+    if (majority && !n->in_loss)
+        judge_fault_begins(n, x->at);
+    n->again |= n->in_loss && (x->what == JUDGE_BACK || x->what == JUDGE_FULL);
+    n->can_lose |= none;
+    if (!majority && n->in_loss)
+        judge_fault_ends(h, n, x->at);
 }
 
 /* A node is a full member again. Of the last loss, too, if it was down all the time since. */
@@ -128,16 +149,15 @@ void judge_faults_apply(struct judge_history *h, struct judge_faults *f)
             n.apart[x->node] = x->what == JUDGE_APART;
         else if (x->what == JUDGE_GONE || x->what == JUDGE_BACK)
             n.gone[x->node] = x->what == JUDGE_GONE;
-        if (x->what == JUDGE_DOWN) {
+        if (x->what == JUDGE_DOWN && n.crashed[x->node] == 0)
+            n.crashed[x->node] = x->at + 1;
+        judge_fault_loss(h, &n, x);
+        if (x->what == JUDGE_DOWN)
             n.logs &= ~(1u << x->node); /* the members begin again, perhaps without it */
-            if (n.crashed[x->node] == 0)
-                n.crashed[x->node] = x->at + 1;
-        }
-        judge_fault_loss(h, &n, x->at);
         judge_fault_present(h, &n, x->at);
     }
     memset(n.crashed, 0, sizeof(n.crashed));
-    judge_fault_loss(h, &n, JUDGE_OPEN - 1);
+    judge_fault_loss(h, &n, &(struct judge_fault){.at = JUDGE_OPEN - 1, .what = JUDGE_FULL});
     free(f->list);
 }
 

@@ -21,6 +21,9 @@ TIMED = "a 10 20 set k 1 ok expires=110\n{0}b {1} get k - ok:{2}"
 ACROSS_LOSS = ("! 0 nodes 3\na 1 2 set k 1 ok\na 3 {0} set k 2 ok\n! 5 down 0\n! 5 down 1\n"
                "! 5 down 2\n! 8 full 0\n! 8 full 1\nb 10 11 set k 3 ok\nb 12 13 get k - ok:3\n"
                "b 22 23 get k - ok:2")
+AGAIN = ("! 0 nodes 3\na 1 2 set k 1 ok dur=all\n! 3 down 0\n! 3 down 1\n! 3 down 2\n! 5 back 2\n"
+         "! 5 back 1\n! 6 full 2 log\nb 6 6 get k - ok:1\na 7 8 set k 2 ok dur={0}\n! 9 gone 1\n{1}"
+         "! 10 back 1\n! 11 full 2\n! 12 full 1\nb 13 14 get k - ok:1 dur=memory")
 RIGHT = {
     "reads follow writes": "a 1 2 set k 1 ok\nb 3 4 get k - ok:1\na 5 6 set k 2 ok\n"
                            "b 5 7 get k - ok:1\nb 8 9 get k - ok:2",
@@ -43,6 +46,9 @@ RIGHT = {
                                "a 3 4 set k 2 ok dur=memory\nb 4 5 get k - ok:2 dur=memory\n"
                                "! 6 down 0\n! 6 down 1\n! 6 down 2\n! 9 full 0\n! 9 full 1\n"
                                "b 10 11 get k - ok:1",
+    "a member again, before a majority is, and lost": AGAIN.format("memory", "! 9 down 2\n"),
+    "a member again before it was seen, and lost": AGAIN.format("memory", "! 9 gone 2\n").replace(
+        "! 6 full 2 log\n", ""),
     "unknown before a loss, then done again": "! 0 nodes 3\na 1 2 set k 1 ok\n"
         "a 3 - set k 2 unknown\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\n"
         "b 10 11 get k - ok:1\nb 12 13 get k - ok:2",
@@ -159,6 +165,9 @@ WRONG = {
         "! 9 full 1\nb 10 11 get k - ok:1\nc 12 13 get k - ok:2",
     "deleted after the loss": "! 0 nodes 3\na 1 2 set k 1 ok\n! 5 down 0\n! 5 down 1\n! 5 down 2\n"
         "! 8 full 0\n! 8 full 1\nb 10 11 get k - ok:nil\nb 12 13 del k - ok",
+    "a member again, and a durable write is lost": AGAIN.format("all", "! 9 down 2\n"),
+    "a member again, and one of two is lost": AGAIN.format("memory", ""),
+    "a member again, and none is lost": AGAIN.format("memory", "").replace("! 9 gone 1\n", ""),
     "a synced scope is lost": "! 0 nodes 3\na 1 2 set k 1 ok dur=scope scope=s\n"
         "a 3 4 sync * s ok\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 8 full 1\n"
         "b 9 10 get k - ok:nil",
