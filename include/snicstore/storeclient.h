@@ -54,7 +54,8 @@ extern "C" {
 struct snic_storeclient;
 
 #define SNIC_STORECLIENT_ALIGN SNIC_CACHELINE
-/** Nodes that a client knows at most. */
+/** Nodes that a client knows at most: one that cannot be reached and that no node names any more
+ * gives its place to another. */
 #define SNIC_STORECLIENT_NODES_MAX 16
 /** Bytes of the longest password. */
 #define SNIC_STORECLIENT_PASSWORD_MAX 255

@@ -313,7 +313,27 @@ static void storeclient_node_fire(struct snic_timer *t, uint64_t now_ns)
     storeclient_settle(c);
 }
 
-/* A node, unless it is known or there is no place for it. */
+/* A place for one more node: a free one, or that of a node which has no connection and has not been
+ * named for the longest time, as one that was removed or moved elsewhere. NULL: none. */
+static struct storeclient_node *storeclient_node_place(struct snic_storeclient *c)
+{
+    uint64_t now = snic_loop_now(c->o.loop);
+    struct storeclient_node *best = NULL;
+    if (c->nodes < SNIC_STORECLIENT_NODES_MAX)
+        return &c->node[c->nodes++];
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        struct storeclient_node *n = &c->node[i];
+        if (n->state == STORECLIENT_N_IDLE && n->auth.sent && n->probe.sent &&
+            now - n->named_ns > SNIC_STORECLIENT__UNNAMED * c->o.probe_ns &&
+            (best == NULL || n->named_ns < best->named_ns))
+            best = n;
+    }
+    if (best != NULL)
+        snic_loop_cancel(c->o.loop, &best->timer);
+    return best;
+}
+
+/* A node that the options or another node name: it is known, or begins, or has no place. */
 void storeclient_node_begin(struct snic_storeclient *c, const struct snic_net_addr *addr)
 {
     char text[SNIC_STORECLIENT__LINE], other[SNIC_STORECLIENT__LINE];
@@ -322,14 +342,17 @@ void storeclient_node_begin(struct snic_storeclient *c, const struct snic_net_ad
     (void)snic_net_addr_format(addr, text, sizeof(text));
     for (uint32_t i = 0; i < c->nodes; i++) {
         (void)snic_net_addr_format(&c->node[i].addr, other, sizeof(other));
-        if (strcmp(text, other) == 0)
+        if (strcmp(text, other) == 0) {
+            c->node[i].named_ns = snic_loop_now(c->o.loop);
             return;
+        }
     }
-    if (c->nodes == SNIC_STORECLIENT_NODES_MAX)
+    struct storeclient_node *n = storeclient_node_place(c);
+    if (n == NULL)
         return;
-    struct storeclient_node *n = &c->node[c->nodes++];
     memset(n, 0, sizeof(*n));
     n->c = c;
+    n->named_ns = snic_loop_now(c->o.loop);
     n->addr = *addr;
     n->state = STORECLIENT_N_IDLE;
     snic_link_init(&n->attempts);

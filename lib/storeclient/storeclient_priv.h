@@ -28,6 +28,7 @@
 #define SNIC_STORECLIENT__PIECES 5
 #define SNIC_STORECLIENT__BACKOFF_MAX UINT64_C(1000000000)
 #define SNIC_STORECLIENT__PROBES_LOST 3 /* times attempt_ns without an answer: the node hangs */
+#define SNIC_STORECLIENT__UNNAMED 4     /* times probe_ns: no other names the node any more */
 
 enum storeclient_attempt_kind { STORECLIENT_A_OP = 0, STORECLIENT_A_AUTH, STORECLIENT_A_PROBE };
 
@@ -101,6 +102,7 @@ struct storeclient_node {
     struct storeclient_parser parser;
     struct storeclient_attempt auth;
     struct storeclient_attempt probe;
+    uint64_t named_ns; /* when a node named its address last */
     uint64_t rtt_ns;
     uint64_t backoff_ns;
     uint64_t count;

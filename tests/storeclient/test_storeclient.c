@@ -241,6 +241,35 @@ static void test_storeclient_nodes_are_found_and_the_nearest_is_used(void **stat
     peers_free(p);
 }
 
+/** Nodes that are gone give their places to those that the others name. */
+static void test_storeclient_dead_addresses_do_not_keep_their_places(void **state)
+{
+    struct peers *p = peers_new();
+    struct snic_net_addr addrs[SNIC_STORECLIENT_NODES_MAX];
+    struct snic_storeclient_opts o;
+    struct snic_storeclient_stats s;
+    struct call c;
+    (void)state;
+    memset(&o, 0, sizeof(o));
+    for (uint16_t i = 0; i < SNIC_STORECLIENT_NODES_MAX; i++) {
+        addrs[i] = p->node[0].addr;
+        addrs[i].port = (uint16_t)(addrs[i].port + i); /* only behind the first one is a node */
+    }
+    o.addrs = addrs;
+    o.addr_count = SNIC_STORECLIENT_NODES_MAX;
+    peers_client(p, &o);
+    peers_run(p, UINT64_C(10000) * PEERS_MS);
+    assert_int_equal(do_call(p, call(p, &c, SNIC_STORE_PUT, "k", "v")), 0);
+    p->node[0].serves = 0;
+    p->node[0].refuse = "-CLUSTERDOWN no\r\n";
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(do_call(p, call(p, &c, SNIC_STORE_PUT, "k", "v")), 0);
+    snic_storeclient_get_stats(p->c, &s);
+    assert_int_equal(s.nodes, SNIC_STORECLIENT_NODES_MAX);
+    assert_true(p->node[1].requests + p->node[2].requests >= 20);
+    peers_free(p);
+}
+
 static void test_storeclient_password(void **state)
 {
     (void)state;
@@ -650,6 +679,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_storeclient_operations_return_what_nodes_answer),
         cmocka_unit_test(test_storeclient_large_values_go_both_ways),
         cmocka_unit_test(test_storeclient_nodes_are_found_and_the_nearest_is_used),
+        cmocka_unit_test(test_storeclient_dead_addresses_do_not_keep_their_places),
         cmocka_unit_test(test_storeclient_password),
         cmocka_unit_test(test_storeclient_malformed_replies_end_the_connection),
         cmocka_unit_test(test_storeclient_node_dies_after_executing_executed_once),
