@@ -320,6 +320,7 @@ def night(o, kind, network, folder, state):
             save()
             seed = o.seed * 1000 + done["schedules"]
             if not one(o, kind, network, disks, folder, seed, SCHEDULE_SECONDS, first, done):
+                save()  # the keys of the run before are deleted, those of this one stay
                 return False
             done["schedules"] += 1
             done["seconds"] += time.monotonic() - began
