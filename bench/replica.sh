@@ -19,7 +19,8 @@
 #   raft      400 lines on libraft (replica_peers/raft_server.c), batched; writes durable at a
 #             majority, reads at the leader, not confirmed, so they may be stale
 #   machine   calibration: processes that write 4 KiB and fdatasync at the same time, the slowest
-#             counted (disk), 1 KiB over loopback TCP and back (echo), memcpy of 1 KiB (copy)
+#             counted (disk), a replicated write with nothing but its messages and disks (floor),
+#             1 KiB over loopback TCP and back (echo), memcpy of 1 KiB (copy)
 #
 # Cases: write_N, read_N with N clients, one operation each at a time; read_64_p16 with pipelines of
 # 16; ycsb_a, _b, _c: 64 clients, zipfian. Of each: rate; CPU of all processes of the servers per
@@ -43,7 +44,7 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --only) parts=${2:?--only PART}; shift ;;
     --short) short=1 ;;
-    *) sed -n '3,43s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '3,36s/^# \{0,1\}//p' "$0"; exit 2 ;;
     esac
     shift
 done
@@ -303,7 +304,7 @@ nodes3() {
     while [ $((round += 1)) -le "$rounds" ]; do
         calibrate
         "$bin/calibrate" "$work" 3 "$seconds" >"$work/calibrate"
-        for c in disk echo copy; do
+        for c in disk floor echo copy; do
             keep "${c}_p50" machine "$(field ${c}_p50_us "$work/calibrate")"
             keep "${c}_p99" machine "$(field ${c}_p99_us "$work/calibrate")"
         done
@@ -332,8 +333,10 @@ nodes5() {
     while [ $((round += 1)) -le "$rounds" ]; do
         calibrate
         "$bin/calibrate" "$work" 5 "$seconds" >"$work/calibrate"
-        keep disk_p50 machine_5 "$(field disk_p50_us "$work/calibrate")"
-        keep disk_p99 machine_5 "$(field disk_p99_us "$work/calibrate")"
+        for c in disk floor; do
+            keep "${c}_p50" machine_5 "$(field ${c}_p50_us "$work/calibrate")"
+            keep "${c}_p99" machine_5 "$(field ${c}_p99_us "$work/calibrate")"
+        done
         for w in $all; do
             run write_1 "$w" _5 --clients 1 --get-percent 0
             run write_64 "$w" _5 --clients 64 --get-percent 0
@@ -454,10 +457,12 @@ rows() {
             -v o="$(middle overload ours)" \
             'BEGIN { printf "ratio replica overload ours/highest - %.3f\n", o / (a > b ? a : b) }'
     fi
-    if kept write_1_p50 ours && kept disk_p50 machine; then
-        awk -v w="$(middle write_1_p50 ours)" -v d="$(middle disk_p50 machine)" \
-            'BEGIN { printf "row replica write_1_p50_over_disk ours - %.1f us\n", w - d }'
-    fi
+    for c in disk floor; do
+        kept write_1_p50 ours && kept ${c}_p50 machine || continue
+        awk -v w="$(middle write_1_p50 ours)" -v d="$(middle ${c}_p50 machine)" \
+            -v t="row replica write_1_p50_over_$c ours -" \
+            'BEGIN { printf "%s %.1f us\n", t, w - d }'
+    done
     if kept rejoin_during_p99 ours && kept rejoin_before_p99 ours; then
         awk -v a="$(middle rejoin_before_p99 ours)" -v b="$(middle rejoin_during_p99 ours)" \
             'BEGIN { printf "ratio replica rejoin_p99 during/before - %.3f\n", b / a }'

@@ -6,6 +6,10 @@
  *
  * disk   NODES processes write 4 KiB and fdatasync at the same time, each to a file of its own,
  *        past the page cache; the slowest counts. In turns with the next:
+ * floor  a replicated write with nothing but its messages and disks: 1 KiB from a client by TCP to
+ *        one process, from that to NODES - 1 others, all write 4 KiB durably, the others answer,
+ *        the first answers the client. Blocking calls, and RWF_DSYNC for write and fdatasync: of
+ *        what was tried (io_uring with a flush of its own, or with RWF_DSYNC), the fastest
  * echo   1 KiB to another process over loopback TCP and back
  * copy   memcpy of 1 KiB
  */
@@ -18,12 +22,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "snicstore/base.h"
 
-enum { NODES = 8, BLOCK = 4096, BYTES = 1024, FILE_BLOCKS = 4096 };
+enum { NODES = 8, BLOCK = 4096, BYTES = 1024, ANSWER = 64, FILE_BLOCKS = 4096 };
 
 static uint64_t now(void)
 {
@@ -53,10 +58,11 @@ static void all(int fd, void *bytes, size_t size, int out)
     }
 }
 
-/* A byte in: write and flush; nanoseconds out. */
-static void disk_node(const char *path, int fd)
+/* The node's file, past the page cache where that can be. */
+static int disk_open(const char *folder, const char *name, int node, unsigned char *block)
 {
-    unsigned char *block = aligned_alloc(BLOCK, BLOCK);
+    char path[4096];
+    (void)snprintf(path, sizeof(path), "%s/%s.%d", folder, name, node);
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     must(file >= 0 && block != NULL, path);
     memset(block, 'x', BLOCK);
@@ -64,16 +70,41 @@ static void disk_node(const char *path, int fd)
         all(file, block, BLOCK, 1);
     must(fsync(file) == 0, "fsync");
     int direct = open(path, O_RDWR | O_DIRECT);
-    if (direct < 0)
-        direct = file;
+    must(unlink(path) == 0, path);
+    return direct < 0 ? file : direct;
+}
+
+/* A byte in: write and flush; nanoseconds out. */
+static void disk_node(const char *folder, int node, int fd)
+{
+    unsigned char *block = aligned_alloc(BLOCK, BLOCK);
+    int file = disk_open(folder, "disk", node, block);
     for (off_t i = 0;; i++) {
         char go;
         all(fd, &go, 1, 0);
         uint64_t start = now();
-        must(pwrite(direct, block, BLOCK, i % FILE_BLOCKS * BLOCK) == BLOCK, "pwrite");
-        must(fdatasync(direct) == 0, "fdatasync");
+        must(pwrite(file, block, BLOCK, i % FILE_BLOCKS * BLOCK) == BLOCK, "pwrite");
+        must(fdatasync(file) == 0, "fdatasync");
         uint64_t took = now() - start;
         all(fd, &took, sizeof(took), 1);
+    }
+}
+
+/* The first node has the connections to the others. */
+static void floor_node(const char *folder, int node, int fd, const int *others, int count)
+{
+    unsigned char bytes[BYTES];
+    struct iovec block = {aligned_alloc(BLOCK, BLOCK), BLOCK};
+    int file = disk_open(folder, "floor", node, block.iov_base);
+    for (off_t i = 0;; i++) {
+        off_t at = i % FILE_BLOCKS * BLOCK;
+        all(fd, bytes, BYTES, 0);
+        for (int n = 0; n < count; n++)
+            all(others[n], bytes, BYTES, 1);
+        must(pwritev2(file, &block, 1, at, RWF_DSYNC) == BLOCK, "pwritev2");
+        for (int n = 0; n < count; n++)
+            all(others[n], bytes, ANSWER, 0);
+        all(fd, bytes, ANSWER, 1);
     }
 }
 
@@ -118,23 +149,31 @@ static void report(const char *name, const struct snic_hist *h)
 
 int main(int argc, char **argv)
 {
-    static struct snic_hist disk, echo, copy;
+    static struct snic_hist disk, floor, echo, copy;
     static unsigned char bytes[2][BYTES];
-    int nodes[NODES], pair[2], tcp[2];
+    int nodes[NODES], others[NODES], pair[2], tcp[2], client[2];
     must(argc == 4, "calibrate FOLDER NODES SECONDS");
     int count = (int)strtol(argv[2], NULL, 10);
     must(count >= 1 && count <= NODES, "NODES");
     for (int i = 0; i < count; i++) {
-        char path[4096];
         must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
-        (void)snprintf(path, sizeof(path), "%s/calibrate.%d", argv[1], i);
         if (fork() == 0) {
             child();
             close(pair[0]);
-            disk_node(path, pair[1]);
+            disk_node(argv[1], i, pair[1]);
         }
         close(pair[1]);
         nodes[i] = pair[0];
+    }
+    must(tcp_pair(client) == 0, "tcp");
+    for (int i = count; i-- > 0;) {
+        must(i == 0 || tcp_pair(pair) == 0, "tcp");
+        if (fork() == 0) {
+            child();
+            floor_node(argv[1], i, i == 0 ? client[1] : pair[1], others, i == 0 ? count - 1 : 0);
+        }
+        if (i > 0)
+            others[i - 1] = pair[0];
     }
     must(tcp_pair(tcp) == 0, "tcp");
     if (fork() == 0) {
@@ -153,6 +192,10 @@ int main(int argc, char **argv)
         }
         snic_hist_record(&disk, slowest);
         uint64_t start = now();
+        all(client[0], bytes[0], BYTES, 1);
+        all(client[0], bytes[0], ANSWER, 0);
+        snic_hist_record(&floor, now() - start);
+        start = now();
         all(tcp[0], bytes[0], BYTES, 1);
         all(tcp[0], bytes[0], BYTES, 0);
         snic_hist_record(&echo, now() - start);
@@ -164,12 +207,8 @@ int main(int argc, char **argv)
         snic_hist_record(&copy, (now() - start) / 100);
     }
     report("disk", &disk);
+    report("floor", &floor);
     report("echo", &echo);
     report("copy", &copy);
-    for (int i = 0; i < count; i++) {
-        char path[4096];
-        (void)snprintf(path, sizeof(path), "%s/calibrate.%d", argv[1], i);
-        (void)unlink(path);
-    }
     return 0;
 }
