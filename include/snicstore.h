@@ -38,6 +38,7 @@
 #include "snicstore/nvmetcp.h"
 
 #include "snicstore/qos.h"
+#include "snicstore/nvmet.h"
 #include "snicstore/wal.h"
 #include "snicstore/segments.h"
 #include "snicstore/volume.h"

@@ -40,6 +40,7 @@ FLOOR = {
     "nvmefs": STRUCTURES + ["fsop", "nvme"], "nvmesub": STRUCTURES + ["nvme"],
     "nvmetcp": STRUCTURES + ["nvme"], "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],
+    "nvmet": DOOR + ["io", "net", "nvme", "nvmesub", "nvmetcp"],
     "wal": DOOR + ["io"],
     "segments": DOOR + ["io", "wal"],
     "volume": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments"],

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/nvmet.h
+ * An NVMe/TCP target: NVM subsystems (nvmesub.h) whose namespaces are io handles, served on the
+ * streams of a net handle (nvmetcp.h), with a discovery subsystem beside them.
+ *
+ * Depends on  snicstore/base.h, loop.h, io.h, net.h, nvme.h, nvme_wire.h, nvmesub.h, nvmetcp.h.
+ * Memory      The caller supplies all of it (memsize, open) and has it back when the target is
+ *             closed; nothing is allocated. Nearly all of it is conns_max times one connection:
+ *             data_bytes for data, 21 KiB for its commands with the defaults, nvmetcp.h's target.
+ * Threads     The owner thread of the loop that the net handle and all io handles are on.
+ * Progress    No call blocks, except close, which turns the loop. O(1) work per command, apart
+ *             from the end of a connection, O(its depth), and Connect, O(conns_max).
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       bytes, nanoseconds, blocks of a namespace.
+ * Input       What hosts send is hostile; calls of the owner are trusted.
+ *
+ * Open the target on a net handle, add subsystems, then their namespaces, then listen: from then
+ * on hosts are served from the loop. A namespace's requests carry the tenant
+ * snic_nvmet_tenant(host NQN), which counts where its handle is one of qos.h.
+ *
+ * Connections. The Connect command names the subsystem; one that is not known is answered with
+ * Connect Invalid Parameters. A connection without a successful Connect within greet_ns is closed.
+ * When all conns_max are in use, the oldest of those is closed to make room, so that clients that
+ * only connect cannot keep hosts out; if there is none, the newest client is reset. A host NQN has
+ * at most host_conns_max connections: a Connect beyond is answered with Connect Controller Busy.
+ *
+ * Data. Each connection has data_bytes of its own, from which a command's data take a contiguous
+ * piece, in the order of arrival; a write is asked for its data (R2T) when it has them, and so a
+ * host that does not send, or does not read, holds nothing of another's. A write is checked before
+ * its data are asked for, and again before it reaches the device.
+ *
+ * The end of a connection. What has not reached the device is dropped at once; what has is
+ * cancelled, and the connection's slot is in use until it has ended. By a shutdown of the host all
+ * namespaces of its subsystem are flushed first.
+ *
+ * Reservations that persist through power loss (PTPL) need a store, which this target does not
+ * have: to set PTPL ends with Internal Error. Authentication is not offered.
+ */
+#ifndef SNIC_NVMET_H
+#define SNIC_NVMET_H
+
+#include "snicstore/base.h"
+#include "snicstore/io.h"
+#include "snicstore/loop.h"
+#include "snicstore/net.h"
+#include "snicstore/nvme.h"
+#include "snicstore/nvme_wire.h"
+#include "snicstore/nvmesub.h"
+#include "snicstore/nvmetcp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct snic_nvmet;
+
+/** Alignment of the memory passed to snic_nvmet_open(), in bytes. */
+#define SNIC_NVMET_ALIGN SNIC_NVMETCP_ALIGN
+#define SNIC_NVMET_CONNS_MAX 16384U
+#define SNIC_NVMET_SUBSYSTEMS_MAX 64U
+#define SNIC_NVMET_NAMESPACES_MAX 4096U
+#define SNIC_NVMET_DEPTH_MAX 1024U
+#define SNIC_NVMET_DATA_BYTES_MAX (64U << 20)
+
+/** Zero it, set opts_size; a field that is 0 takes its default. */
+struct snic_nvmet_opts {
+    uint32_t opts_size;
+    uint32_t flags;          /**< 0                                                             */
+    uint32_t conns_max;      /**< connections, 2..SNIC_NVMET_CONNS_MAX; default 64                */
+    uint32_t host_conns_max; /**< of one host NQN, 1..conns_max; default half of conns_max, at
+                                  least 2                                                       */
+    uint32_t subsystems_max; /**< without discovery, 1..SNIC_NVMET_SUBSYSTEMS_MAX; default 4     */
+    uint32_t namespaces_max; /**< of a subsystem, 1..SNIC_NVMET_NAMESPACES_MAX; default 32       */
+    uint32_t queues_max;     /**< I/O queues of a controller, 1..64; default 8                    */
+    uint32_t depth_max;      /**< entries of a queue, 32..SNIC_NVMET_DEPTH_MAX; default 128       */
+    uint32_t data_max;       /**< of one command (MDTS), 4096 x 2^n up to 1 MiB; default 128 KiB  */
+    uint32_t data_bytes;     /**< for the data of a connection's commands, multiple of 4096, at
+                                  least 2 data_max; default 1 MiB or 2 data_max                  */
+    uint32_t capsule_bytes;  /**< in-capsule data of I/O queues, multiple of 16, 16..1 MiB; default
+                                  8192                                                          */
+    uint32_t capsules;       /**< commands of a connection with in-capsule data at a time,
+                                  1..depth_max; default 16                                      */
+    uint64_t greet_ns;       /**< until Connect; default 10 s                                    */
+    uint64_t data_ns;        /**< from an R2T to its data; default 10 s                           */
+    uint64_t close_ns; /**< from a TermReq, or the target's wish, to the end; default 10 s   */
+};
+
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_nvmet_opts_wrong(const struct snic_nvmet_opts *o) SNIC_NONNULL(1);
+/** Bytes that snic_nvmet_open() needs for @p o, or 0 when it is invalid. [any] */
+SNIC_API size_t snic_nvmet_memsize(const struct snic_nvmet_opts *o) SNIC_NONNULL(1);
+/**
+ * A target without subsystems, apart from discovery, that listens nowhere. [owner]
+ * @param[out] out  the target on success, untouched on failure
+ * @param mem       owned until snic_nvmet_close() has returned it; aligned to SNIC_NVMET_ALIGN
+ * @param net       borrowed until close; it should have more than conns_max connections, so that
+ *                  the target decides who is refused
+ * @param o         copied
+ * @return 0; SNIC_EINVAL an option or the alignment; SNIC_ENOSPC @p size is too small
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_open(struct snic_nvmet **out, void *mem, size_t size,
+                                            struct snic_net *net, const struct snic_nvmet_opts *o)
+    SNIC_NONNULL(1, 2, 4, 5);
+/**
+ * Listen no more, end all connections, turn the loop until every request at a device has ended.
+ * Not from inside an event. The io handles and the net handle are the caller's again. [owner]
+ * @return the memory given to open
+ */
+SNIC_API void *snic_nvmet_close(struct snic_nvmet *t) SNIC_NONNULL(1);
+
+/* ---- Subsystems, namespaces, addresses ---- */
+
+/** Zero it, set opts_size and subnqn. */
+struct snic_nvmet_subsystem_opts {
+    uint32_t opts_size;
+    uint32_t flags;           /**< SNIC_NVMESUB_ANY_HOST, SNIC_NVMESUB_NO_VWC                    */
+    const char *subnqn;       /**< copied                                                       */
+    const char *serial;       /**< copied; at most 20 characters; default "0"                    */
+    const char *model;        /**< copied; at most 40; default "snicstore"                       */
+    const char *const *hosts; /**< host NQNs that are allowed; borrowed until close              */
+    uint32_t host_count;      /**< at most 64                                                   */
+    uint32_t reserved;        /**< 0                                                            */
+};
+/**
+ * Add a subsystem; hosts find it in the discovery log, those that are allowed. [owner]
+ * @return its number, from 0; SNIC_EINVAL an NQN, text or flag; SNIC_EEXIST the name is used;
+ *         SNIC_ENOSPC subsystems_max
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_subsystem_add(struct snic_nvmet *t,
+                                                     const struct snic_nvmet_subsystem_opts *o)
+    SNIC_NONNULL(1, 2);
+/**
+ * Its engine, for what this header does not have: ANA states, sizes, hosts, status. Afterwards
+ * snic_nvmet_run() carries out what the engine wants. [owner]
+ */
+SNIC_API struct snic_nvmesub *snic_nvmet_engine(struct snic_nvmet *t, uint32_t subsystem)
+    SNIC_NONNULL(1);
+/** Carry out the actions of all engines. [owner] */
+SNIC_API void snic_nvmet_run(struct snic_nvmet *t) SNIC_NONNULL(1);
+
+typedef void (*snic_nvmet_ns_removed_fn)(void *ctx, struct snic_io *io);
+
+/** Zero it, set opts_size, io and an identifier. */
+struct snic_nvmet_ns_opts {
+    uint32_t opts_size;
+    uint32_t nsid;      /**< 0: the lowest that is free                                         */
+    struct snic_io *io; /**< borrowed until removed, or close; several namespaces may share it   */
+    uint32_t shift;     /**< log2 of the block size, 9 or 12; default 12, or 9 where the handle
+                             has smaller blocks and its size is no multiple of 4096             */
+    uint32_t group;     /**< ANA group; default 1                                               */
+    uint8_t nguid[16];  /**< at least one of the two must not be 0                              */
+    uint8_t uuid[16];
+};
+/**
+ * Add a namespace. Its size is the handle's, rounded down to blocks; it is read-only where the
+ * handle is. [owner]
+ * @return its id; SNIC_EINVAL an option, or the handle has larger blocks or alignments, or its
+ *         transfer_max is below data_max; SNIC_ENOTSUP a writable handle without capability ZERO;
+ *         SNIC_EEXIST the id is used; SNIC_ENOSPC no free id, or less than a block; SNIC_ENOENT no
+ *         such subsystem
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t subsystem,
+                                              const struct snic_nvmet_ns_opts *o)
+    SNIC_NONNULL(1, 3);
+/**
+ * Remove it: no command starts any more, and when those at the device have ended @p removed is
+ * called from the loop, or here: from then on its handle is not used. [owner]
+ * @return 0; SNIC_ENOENT
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_ns_remove(struct snic_nvmet *t, uint32_t subsystem,
+                                                 uint32_t nsid, snic_nvmet_ns_removed_fn removed,
+                                                 void *ctx) SNIC_NONNULL(1);
+/**
+ * Accept hosts at @p a. The discovery log of all subsystems shows @p shown, which may be NULL: the
+ * address itself. [owner]
+ * @return the port's number, from 0, whose ANA states count here; SNIC_ENOSPC
+ *         SNIC_NVMESUB_PORTS_MAX; else as snic_net_listen()
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_listen(struct snic_nvmet *t, const struct snic_net_addr *a,
+                                              const struct snic_net_addr *shown) SNIC_NONNULL(1, 2);
+/** The address of port @p port, with the TCP port that was chosen. [owner] @return 0; SNIC_ENOENT
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_listen_addr(const struct snic_nvmet *t, uint32_t port,
+                                                   struct snic_net_addr *out) SNIC_NONNULL(1, 3);
+/**
+ * The tenant of a host's requests: a hash of its NQN, the same everywhere, never SNIC_QOS_DEFAULT.
+ * Two names may share one. [any]
+ */
+SNIC_API uint32_t snic_nvmet_tenant(const char *hostnqn) SNIC_NONNULL(1);
+
+/* ---- Status ---- */
+
+struct snic_nvmet_stats {
+    uint64_t accepted;
+    uint64_t refused;    /**< connections, for want of a place                                  */
+    uint64_t evicted;    /**< connections without Connect, to make room                         */
+    uint64_t busy;       /**< Connects beyond host_conns_max                                    */
+    uint64_t unknown;    /**< Connects of a subsystem that is not here                          */
+    uint64_t violations; /**< connections ended for what the peer sent                          */
+    uint64_t timeouts;   /**< connections ended because Connect or data did not come            */
+    uint64_t admin;      /**< fabrics and admin commands                                        */
+    uint64_t reads;      /**< that ended well, as the following                                 */
+    uint64_t writes;
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+    uint64_t others; /**< flushes, zeroes, discards, compares, verifies                         */
+    uint64_t errors; /**< I/O commands answered with a status                                   */
+    uint64_t held;   /**< times that a write waited for a fence                                 */
+    uint64_t waits;  /**< times that a command waited for memory of its connection              */
+    uint64_t rooms;  /**< times that a command waited for a device that took no more             */
+    uint32_t conns;
+    uint32_t queues;    /**< connected I/O queues                                               */
+    uint32_t at_device; /**< I/O commands                                                       */
+    uint32_t pad;
+};
+/** Copy the counters. [owner] */
+SNIC_API void snic_nvmet_get_stats(const struct snic_nvmet *t, struct snic_nvmet_stats *out)
+    SNIC_NONNULL(1, 2);
+/** Every structural invariant, the engines' included. For tests. [owner] @return 0; SNIC_ECORRUPT
+ */
+SNIC_API int snic_nvmet_check(const struct snic_nvmet *t) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_NVMET_H */

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Subsystems: their engines' actions and time, namespaces, the discovery log. */
+#include "nvmet/nvmet_priv.h"
+
+/* ---- Actions ---- */
+
+static void nvmet_sub_arm(struct nvmet_sub *sub)
+{
+    uint64_t at = snic_nvmesub_deadline_ns(sub->engine);
+    if (at == sub->armed_ns)
+        return;
+    sub->armed_ns = at;
+    if (at == SNIC_NEVER)
+        snic_loop_cancel(sub->s->loop, &sub->timer);
+    else
+        snic_loop_arm(sub->s->loop, &sub->timer, at);
+}
+
+static void nvmet_sub_fire(struct snic_timer *t, uint64_t now)
+{
+    struct nvmet_sub *sub = SNIC_CONTAINER(t, struct nvmet_sub, timer);
+    sub->armed_ns = SNIC_NEVER;
+    snic_nvmesub_tick(sub->engine, now);
+    nvmet_sub_poll(sub);
+}
+
+/* The queue is connected, before its completion is sent. */
+static void nvmet_sub_connected(struct nvmet_cmd *cmd, const struct snic_nvmesub_action *a)
+{
+    struct nvmet_conn *c = cmd->c;
+    struct snic_nvmetcp_queue q = {.opts_size = sizeof(q)};
+    struct snic_nvme_sqe e;
+    snic_nvme_sqe_load(&e, cmd->u.sub.sqe);
+    q.entries = (e.cdw11 & 0xffff) + 1;
+    q.flags = (e.cdw11 >> 16 & SNIC_NVME_CATTR_NO_SQ_FLOW) != 0 ? SNIC_NVMETCP_NO_SQ_FLOW : 0;
+    q.inline_max = a->attached ? c->s->o.capsule_bytes : 8192;
+    c->kind = a->attached ? NVMET_CONN_IO : NVMET_CONN_ADMIN;
+    c->s->stats.queues += a->attached;
+    if (a->attached)
+        c->queue = a->queue;
+    snic_link_remove(&c->link);
+    snic_link_append(&c->s->up, &c->link);
+    int r = snic_nvmetcp_target_connected(c->t, &q);
+    SNIC_ASSERT(r == 0 || r == SNIC_ENOTCONN); /* the engine has checked the entry */
+}
+
+static void nvmet_sub_returned(struct nvmet_sub *sub, const struct snic_nvmesub_action *a)
+{
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(a->cmd, struct nvmet_cmd, u.sub);
+    struct nvmet_conn *c = cmd->c;
+    struct snic_nvme_cqe cqe = a->cmd->cqe;
+    SNIC_ASSERT(cmd->state == NVMET_CMD_SUBSYSTEM && c->active > 0);
+    c->active--;
+    if (a->kind == SNIC_NVMESUB_DROP || c->stopping) {
+        nvmet_cmd_free(cmd);
+        nvmet_conn_check(c);
+        return;
+    }
+    if (cmd->kind == NVMET_KIND_CONNECT && cqe.status == 0)
+        nvmet_sub_connected(cmd, a);
+    if (cmd->kind == NVMET_KIND_FORWARD)
+        snic_nvmesub_io_finish(sub->view, &c->queue, 0, &cqe);
+    nvmet_cmd_finish(cmd, &cqe, a->cmd->data_out);
+}
+
+static void nvmet_sub_end(struct nvmet_sub *sub, const struct snic_nvmesub_action *a)
+{
+    struct nvmet_conn *c = sub->conns[a->conn];
+    SNIC_ASSERT(c != NULL);
+    c->ended = 1;
+    c->shutdown = a->reason == SNIC_NVMESUB_BY_SHUTDOWN;
+    nvmet_conn_kill(c, SNIC_ECONNABORTED, 1);
+}
+
+static void nvmet_sub_unfence(struct nvmet_sub *sub, uint16_t host)
+{
+    for (uint32_t i = 0; i < sub->s->o.conns_max; i++) {
+        struct nvmet_conn *c = sub->conns[i];
+        struct snic_link again;
+        if (c == NULL || c->kind != NVMET_CONN_IO || c->queue.host != host ||
+            snic_link_alone(&c->held))
+            continue;
+        snic_link_init(&again);
+        while (!snic_link_alone(&c->held)) {
+            struct snic_link *l = c->held.next;
+            snic_link_remove(l);
+            snic_link_append(&again, l);
+        }
+        while (!snic_link_alone(&again))
+            nvmet_cmd_retry(SNIC_CONTAINER(again.next, struct nvmet_cmd, link));
+    }
+}
+
+static void nvmet_sub_act(struct nvmet_sub *sub, const struct snic_nvmesub_action *a)
+{
+    struct nvmet_conn *c;
+    switch (a->kind) {
+    case SNIC_NVMESUB_COMPLETE:
+    case SNIC_NVMESUB_DROP:
+        nvmet_sub_returned(sub, a);
+        break;
+    case SNIC_NVMESUB_END:
+        nvmet_sub_end(sub, a);
+        break;
+    case SNIC_NVMESUB_ABORT:
+        c = sub->conns[a->conn];
+        snic_nvmesub_abort_done(sub->engine, a->cmd,
+                                c != NULL && !c->stopping && nvmet_cmd_abort(c, a->cid));
+        break;
+    case SNIC_NVMESUB_AUTH:
+        snic_nvmesub_auth_done(sub->engine, a->cmd, SNIC_NVMET__FAIL(INVALID_OPCODE));
+        break;
+    case SNIC_NVMESUB_PERSIST:
+        snic_nvmesub_persisted(sub->engine, a->nsid, a->sequence, SNIC_ENOTSUP);
+        break;
+    case SNIC_NVMESUB_QUIESCE:
+        nvmet_device_quiesce(sub, a);
+        break;
+    default:
+        nvmet_sub_unfence(sub, a->host);
+        break;
+    }
+}
+
+void nvmet_sub_poll(struct nvmet_sub *sub)
+{
+    struct snic_nvmesub_action a;
+    if (sub->polling)
+        return;
+    sub->polling = 1;
+    while (snic_nvmesub_poll(sub->engine, &a))
+        nvmet_sub_act(sub, &a);
+    sub->polling = 0;
+    nvmet_sub_arm(sub);
+}
+
+void snic_nvmet_run(struct snic_nvmet *s)
+{
+    for (uint32_t i = 0; i <= s->o.subsystems_max; i++)
+        if (s->subs[i].engine != NULL)
+            nvmet_sub_poll(&s->subs[i]);
+}
+
+/* ---- Subsystems ---- */
+
+struct nvmet_sub *nvmet_sub_find(struct snic_nvmet *s, const char *subnqn)
+{
+    for (uint32_t i = 0; i <= s->o.subsystems_max; i++)
+        if (s->subs[i].engine != NULL && strcmp(s->subs[i].subnqn, subnqn) == 0)
+            return &s->subs[i];
+    return NULL;
+}
+
+struct nvmet_ns *nvmet_sub_ns(struct nvmet_sub *sub, uint32_t nsid)
+{
+    SNIC_ASSERT(nsid != 0 && nsid <= sub->s->o.namespaces_max);
+    SNIC_ASSERT(sub->ns[nsid - 1].io != NULL); /* the view had it */
+    return &sub->ns[nsid - 1];
+}
+
+void nvmet_sub_init(struct nvmet_sub *sub)
+{
+    snic_timer_init(&sub->timer, nvmet_sub_fire);
+    sub->armed_ns = SNIC_NEVER;
+    for (uint32_t i = 0; i < sub->s->o.namespaces_max; i++) {
+        struct nvmet_ns *ns = &sub->ns[i];
+        ns->sub = sub;
+        ns->nsid = i + 1;
+        snic_link_init(&ns->room);
+        snic_link_init(&ns->busy);
+        snic_io_waiter_init(&ns->waiter, nvmet_device_room);
+    }
+}
+
+void nvmet_sub_fini(struct nvmet_sub *sub)
+{
+    if (sub->engine == NULL)
+        return;
+    snic_loop_cancel(sub->s->loop, &sub->timer);
+    for (uint32_t i = 0; i < sub->s->o.namespaces_max; i++)
+        snic_io_unwait(&sub->ns[i].waiter);
+    (void)snic_nvmesub_fini(sub->engine);
+    sub->engine = NULL;
+}
+
+int nvmet_sub_open(struct nvmet_sub *sub, const struct snic_nvmet_subsystem_opts *o, uint32_t flags)
+{
+    struct snic_nvmesub_opts e;
+    nvmet_sub_opts(&sub->s->o, &e);
+    e.flags = flags;
+    e.subnqn = o->subnqn;
+    e.serial = o->serial;
+    e.model = o->model;
+    int r = snic_nvmesub_init(&sub->engine, sub->mem, sub->s->sub_size, &e,
+                              snic_loop_now(sub->s->loop));
+    if (r != 0)
+        return r;
+    sub->view = snic_nvmesub_get_view(sub->engine);
+    sub->hosts = o->hosts;
+    sub->host_count = o->host_count;
+    sub->any_host = (flags & SNIC_NVMESUB_ANY_HOST) != 0;
+    memcpy(sub->subnqn, o->subnqn, strlen(o->subnqn) + 1);
+    for (uint32_t i = 0; r == 0 && i < o->host_count; i++)
+        r = snic_nvmesub_allow(sub->engine, o->hosts[i], 0, NULL, 0);
+    if (r != 0)
+        nvmet_sub_fini(sub);
+    return r;
+}
+
+struct snic_nvmesub *snic_nvmet_engine(struct snic_nvmet *t, uint32_t subsystem)
+{
+    return subsystem < t->o.subsystems_max ? t->subs[subsystem].engine : NULL;
+}
+
+/* ---- Discovery ---- */
+
+static void nvmet_text(uint8_t *field, size_t size, const char *text, size_t length)
+{
+    memset(field, ' ', size);
+    memcpy(field, text, snic_min_u64(length, size));
+}
+
+/* "1.2.3.4:4420" or "[::1]:4420" into the two fields. */
+static void nvmet_entry_address(struct snic_nvme_discovery_entry *e, const struct snic_net_addr *a)
+{
+    char text[160];
+    size_t begin, end, port;
+    (void)snic_net_addr_format(a, text, sizeof(text));
+    for (port = strlen(text); port > 0 && text[port - 1] != ':'; port--)
+        ;
+    begin = text[0] == '[';
+    end = port > 0 ? port - 1 - begin : 0;
+    e->adrfam = a->family == SNIC_NET_IPV6 ? SNIC_NVME_ADRFAM_IPV6 : SNIC_NVME_ADRFAM_IPV4;
+    nvmet_text(e->traddr, sizeof(e->traddr), text + begin, end > begin ? end - begin : 0);
+    nvmet_text(e->trsvcid, sizeof(e->trsvcid), text + port, strlen(text + port));
+}
+
+static void nvmet_entry(struct snic_nvmet *s, uint32_t index, const struct nvmet_port *p)
+{
+    const struct nvmet_sub *sub = &s->subs[index];
+    struct nvmet_sub *discovery = &s->subs[s->o.subsystems_max];
+    struct snic_nvme_discovery_entry e;
+    memset(&e, 0, sizeof(e));
+    e.trtype = SNIC_NVME_TRTYPE_TCP;
+    e.subtype = SNIC_NVME_SUBTYPE_NVM;
+    e.treq = SNIC_NVME_TREQ_NOT_REQUIRED;
+    snic_put_le16(&e.portid, (uint16_t)p->number);
+    snic_put_le16(&e.cntlid, SNIC_NVME_CNTLID_DYNAMIC);
+    snic_put_le16(&e.asqsz, SNIC_NVMESUB_ADMIN_DEPTH);
+    nvmet_entry_address(&e, &p->shown);
+    memcpy(e.subnqn, sub->subnqn, strlen(sub->subnqn));
+    int r = 0;
+    for (uint32_t i = 0; !sub->any_host && i < sub->host_count; i++)
+        r |= snic_nvmesub_allow(discovery->engine, sub->hosts[i], 0, NULL, 0);
+    r |= snic_nvmesub_entry(discovery->engine, index * SNIC_NVMESUB_PORTS_MAX + p->number, &e,
+                            sub->any_host ? NULL : sub->hosts, sub->any_host ? 0 : sub->host_count);
+    SNIC_ASSERT(r == 0); /* names and numbers were accepted before */
+    nvmet_sub_poll(discovery);
+}
+
+void nvmet_discovery(struct snic_nvmet *s)
+{
+    for (uint32_t i = 0; i < s->o.subsystems_max; i++)
+        for (uint32_t k = 0; k < SNIC_NVMESUB_PORTS_MAX; k++)
+            if (s->subs[i].engine != NULL && s->ports[k].listener != NULL &&
+                (s->subs[i].any_host || s->subs[i].host_count > 0))
+                nvmet_entry(s, i, &s->ports[k]);
+}
+
+int snic_nvmet_subsystem_add(struct snic_nvmet *t, const struct snic_nvmet_subsystem_opts *o)
+{
+    struct snic_nvmet_subsystem_opts full;
+    uint32_t i = 0;
+    memset(&full, 0, sizeof(full));
+    if (snic_opts_copy(&full, sizeof(full), o) != 0 || full.reserved != 0 ||
+        full.host_count > SNIC_NVMET__HOSTS || full.subnqn == NULL ||
+        (full.flags & ~(SNIC_NVMESUB_ANY_HOST | SNIC_NVMESUB_NO_VWC)) != 0)
+        return SNIC_EINVAL;
+    if (nvmet_sub_find(t, full.subnqn) != NULL)
+        return SNIC_EEXIST;
+    while (i < t->o.subsystems_max && t->subs[i].engine != NULL)
+        i++;
+    if (i == t->o.subsystems_max)
+        return SNIC_ENOSPC;
+    int r = nvmet_sub_open(&t->subs[i], &full, full.flags);
+    if (r != 0)
+        return r;
+    nvmet_discovery(t);
+    return (int)i;
+}
+
+/* ---- Namespaces ---- */
+
+/* @return 0; SNIC_E* this handle cannot be a namespace */
+static int nvmet_ns_fits(const struct snic_nvmet *t, const struct snic_io *io, uint32_t shift)
+{
+    const struct snic_io_geometry *g = &io->geometry;
+    uint64_t block = UINT64_C(1) << shift;
+    if (g->block > block || g->offset_align > block || g->length_align > block ||
+        g->memory_align > SNIC_NVMET__PAGE || g->transfer_max < t->o.data_max)
+        return SNIC_EINVAL;
+    if ((io->caps & (SNIC_IO_CAP_ZERO | SNIC_IO_CAP_READONLY)) == 0)
+        return SNIC_ENOTSUP;
+    return g->size < block ? SNIC_ENOSPC : 0;
+}
+
+int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t subsystem, const struct snic_nvmet_ns_opts *o)
+{
+    struct snic_nvmet_ns_opts full;
+    struct snic_nvmesub_ns_opts e = {.opts_size = sizeof(e)};
+    memset(&full, 0, sizeof(full));
+    if (snic_opts_copy(&full, sizeof(full), o) != 0 || full.io == NULL ||
+        (full.shift != 0 && full.shift != 9 && full.shift != 12))
+        return SNIC_EINVAL;
+    if (subsystem >= t->o.subsystems_max || t->subs[subsystem].engine == NULL)
+        return SNIC_ENOENT;
+    struct nvmet_sub *sub = &t->subs[subsystem];
+    const struct snic_io_geometry *g = &full.io->geometry;
+    if (full.shift == 0)
+        full.shift = g->block <= 512 && g->length_align <= 512 && g->size % 4096 != 0 ? 9 : 12;
+    int r = nvmet_ns_fits(t, full.io, full.shift);
+    if (r != 0)
+        return r;
+    e.nsid = full.nsid;
+    e.group = full.group;
+    e.shift = full.shift;
+    e.blocks = g->size >> full.shift;
+    e.read_only = (full.io->caps & SNIC_IO_CAP_READONLY) != 0;
+    memcpy(e.nguid, full.nguid, sizeof(e.nguid));
+    memcpy(e.uuid, full.uuid, sizeof(e.uuid));
+    r = snic_nvmesub_ns_add(sub->engine, &e);
+    if (r < 0)
+        return r;
+    struct nvmet_ns *ns = &sub->ns[r - 1];
+    SNIC_ASSERT(ns->io == NULL && ns->inside == 0);
+    ns->io = full.io;
+    ns->removed = NULL;
+    nvmet_sub_poll(sub);
+    return r;
+}
+
+int snic_nvmet_ns_remove(struct snic_nvmet *t, uint32_t subsystem, uint32_t nsid,
+                         snic_nvmet_ns_removed_fn removed, void *ctx)
+{
+    if (snic_nvmet_engine(t, subsystem) == NULL)
+        return SNIC_ENOENT;
+    struct nvmet_sub *sub = &t->subs[subsystem];
+    int r = snic_nvmesub_ns_remove(sub->engine, nsid);
+    if (r != 0)
+        return r;
+    sub->ns[nsid - 1].removed = removed;
+    sub->ns[nsid - 1].removed_ctx = ctx;
+    nvmet_sub_poll(sub);
+    return 0;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "test_nvmet_util.h"
+
+#include <string.h>
+
+static struct tx *tx_now; /* that tx_after() checks */
+
+static void tx_after(void)
+{
+    if (tx_now->t != NULL)
+        assert_int_equal(snic_nvmet_check(tx_now->t), 0);
+}
+
+void tx_opts(struct tx *x)
+{
+    memset(x, 0, sizeof(*x));
+    x->o.opts_size = sizeof(x->o);
+    x->o.conns_max = 16;
+    x->o.data_max = 64u << 10;
+    x->o.data_bytes = 256u << 10;
+    x->d.opts_size = sizeof(x->d);
+    x->d.size = TX_BYTES;
+    x->d.seed = support_seed();
+    x->d.delay_min_ns = 20000;
+    x->d.delay_max_ns = 200000;
+    x->s.opts_size = sizeof(x->s);
+    x->s.subnqn = TX_SUBNQN;
+    x->s.flags = SNIC_NVMESUB_ANY_HOST;
+    x->n.opts_size = sizeof(x->n);
+    x->n.uuid[0] = 1;
+}
+
+/* A device that has a request carries it out. */
+static void tx_cancel(struct snic_io *io, struct snic_io_req *req)
+{
+    (void)io;
+    (void)req;
+}
+
+static void tx_switch(struct tx *x)
+{
+    struct snic_qos_opts q = {.opts_size = sizeof(q), .flags = SNIC_QOS_AUTO};
+    if (!x->qos)
+        return;
+    size_t size = snic_qos_memsize(x->io, &q);
+    x->qos_mem = support_guard_alloc(size, SNIC_QOS_ALIGN);
+    assert_int_equal(snic_qos_open(&x->io, x->qos_mem, size, x->io, &q), 0);
+}
+
+void tx_open(struct tx *x)
+{
+    static struct snic_io_ops stubborn;
+    static const char *const nqns[TX_HOSTS] = {"nqn.2026-11.example:h0", "nqn.2026-11.example:h1",
+                                               "nqn.2026-11.example:h2", "nqn.2026-11.example:h3"};
+    struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed()};
+    struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = 1, .port = 4420};
+    assert_int_equal(snic_world_open(&x->world, &w), 0);
+    assert_int_equal(snic_net_fabric_open(&x->fabric, x->world, NULL), 0);
+    assert_int_equal(snic_world_loop(x->world, 1, &x->loop), 0);
+    assert_int_equal(snic_net_sim_open(&x->net, x->fabric, x->loop, NULL), 0);
+    assert_int_equal(snic_disk_open(&x->disk, &x->d), 0);
+    assert_int_equal(snic_io_mem_open(&x->io, x->loop, x->disk), 0);
+    stubborn = *x->io->ops;
+    stubborn.cancel = tx_cancel;
+    if (x->stubborn)
+        x->io->ops = &stubborn;
+    tx_switch(x);
+    size_t size = snic_nvmet_memsize(&x->o);
+    assert_int_not_equal(size, 0);
+    x->mem = support_guard_alloc(size, SNIC_NVMET_ALIGN);
+    assert_int_equal(snic_nvmet_open(&x->t, x->mem, size, x->net, &x->o), 0);
+    tx_now = x;
+    if (!x->idle) {
+        assert_int_equal(snic_nvmet_listen(x->t, &a, NULL), 0);
+        assert_int_equal(snic_nvmet_subsystem_add(x->t, &x->s), 0);
+        x->n.io = x->io;
+        assert_int_equal(snic_nvmet_ns_add(x->t, 0, &x->n), 1);
+    }
+    for (uint32_t i = 0; i < TX_HOSTS; i++) {
+        struct nh *h = &x->h[i];
+        assert_int_equal(snic_world_loop(x->world, 2 + i, &x->hloop[i]), 0);
+        h->loop = x->hloop[i];
+        assert_int_equal(snic_net_sim_open(&h->net, x->fabric, h->loop, NULL), 0);
+        h->addr = a;
+        h->subnqn = TX_SUBNQN;
+        h->hostnqn = nqns[i];
+        h->hostid[0] = (uint8_t)(i + 1);
+        h->after = tx_after;
+    }
+}
+
+void tx_close_target(struct tx *x)
+{
+    if (x->t == NULL)
+        return;
+    assert_int_equal(snic_nvmet_check(x->t), 0);
+    assert_ptr_equal(snic_nvmet_close(x->t), x->mem);
+    support_guard_free(x->mem);
+    x->t = NULL;
+}
+
+void tx_close(struct tx *x)
+{
+    tx_close_target(x);
+    for (uint32_t i = 0; i < TX_HOSTS; i++) {
+        snic_net_shut(x->h[i].net);
+        snic_loop_close(x->hloop[i]);
+    }
+    snic_io_close(x->io);
+    if (x->qos)
+        support_guard_free(x->qos_mem);
+    snic_disk_close(x->disk);
+    snic_net_shut(x->net);
+    snic_loop_close(x->loop);
+    snic_net_fabric_close(x->fabric);
+    snic_world_close(x->world);
+}
+
+void tx_host(struct tx *x, int i, struct nh_queue *admin, struct nh_queue *io)
+{
+    assert_int_equal(nh_admin(admin, &x->h[i]), 0);
+    assert_int_equal(nh_io_queue(io, admin, 1), 0);
+}
+
+void tx_run(struct tx *x, uint64_t ns)
+{
+    (void)snic_world_run(x->world, snic_world_now(x->world) + ns, UINT64_MAX);
+    assert_int_equal(snic_nvmet_check(x->t), 0);
+}
+
+void tx_fill(void *p, size_t size, uint64_t seed)
+{
+    struct snic_rng r;
+    snic_rng_init(&r, seed);
+    snic_rng_fill(&r, p, size);
+}
+
+struct snic_nvmet_stats tx_stats(const struct tx *x)
+{
+    struct snic_nvmet_stats s;
+    snic_nvmet_get_stats(x->t, &s);
+    return s;
+}

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set(_nvmet test_nvmet_util.c support/nvmehost.c)
+# A switch is in front of some devices.
+if("qos" IN_LIST SNIC_BUILT_MODULES)
+  snic_test(nvmet nvmet SOURCES ${_nvmet})
+  snic_test(nvmet_ends nvmet SOURCES ${_nvmet})
+  snic_test(nvmet_random nvmet SOURCES ${_nvmet})
+endif()
