@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* An NVMe/TCP target on one loop. */
+#include "target.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Connections of the net handle beyond the target's: those that it refuses, and scrapers. */
+enum { CONNS_BESIDE = 64, RECV_BUFFERS = 8, RECV_BYTES = 32768 };
+
+static struct {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_nvmet *target;
+    void *mem;
+    struct ex_stats *stats;
+    struct snic_timer timer;
+    uint64_t refused; /* as logged last */
+    uint64_t busy;
+    uint64_t logged_ns;
+} g;
+
+static size_t metrics(void *ctx, struct ex_metric *m)
+{
+    struct snic_nvmet_stats s;
+    (void)ctx;
+    snic_nvmet_get_stats(g.target, &s);
+    const struct ex_metric all[] = {
+        {"connections", s.conns, 0},
+        {"queues", s.queues, 0},
+        {"at_device", s.at_device, 0},
+        {"accepted", s.accepted, 1},
+        {"refused", s.refused, 1},
+        {"evicted", s.evicted, 1},
+        {"busy", s.busy, 1},
+        {"unknown", s.unknown, 1},
+        {"violations", s.violations, 1},
+        {"timeouts", s.timeouts, 1},
+        {"admin", s.admin, 1},
+        {"reads", s.reads, 1},
+        {"writes", s.writes, 1},
+        {"read_bytes", s.read_bytes, 1},
+        {"write_bytes", s.write_bytes, 1},
+        {"others", s.others, 1},
+        {"errors", s.errors, 1},
+        {"held", s.held, 1},
+        {"memory_waits", s.waits, 1},
+        {"device_waits", s.rooms, 1},
+    };
+    memcpy(m, all, sizeof(all));
+    return SNIC_COUNTOF(all);
+}
+
+/* At most a line in five seconds. */
+static void watch(struct snic_timer *t, uint64_t now)
+{
+    struct snic_nvmet_stats s;
+    snic_loop_arm(g.loop, t, now + UINT64_C(1000000000));
+    if (now < g.logged_ns)
+        return;
+    snic_nvmet_get_stats(g.target, &s);
+    uint64_t refused = s.refused + s.evicted;
+    if (refused != g.refused)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " connections were refused, or ended before Connect, as all %" PRIu64
+               " were in use: raise --connections",
+               refused - g.refused, tg.connections);
+    if (s.busy != g.busy)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " Connects of hosts that had their most connections were refused: raise "
+               "--host-connections",
+               s.busy - g.busy);
+    if (refused != g.refused || s.busy != g.busy)
+        g.logged_ns = now + UINT64_C(5000000000);
+    g.refused = refused;
+    g.busy = s.busy;
+}
+
+static void open_network(void)
+{
+    uint32_t conns = (uint32_t)tg.connections;
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o),
+                                    .conns_max = conns + CONNS_BESIDE,
+                                    .recv_buffers = RECV_BUFFERS,
+                                    .recv_size = RECV_BYTES,
+                                    .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    o.pool_buffers = (uint32_t)snic_min_u64(32768, snic_pow2_up((uint64_t)conns * RECV_BUFFERS));
+    ex_open_files("connections", tg.connections + CONNS_BESIDE + tg.ns_count);
+    int r = snic_net_uring_open(&g.net, g.loop, &o);
+    if (r != 0)
+        ex_die("cannot open the network: %s", snic_strerror(r));
+}
+
+static void open_target(void)
+{
+    struct snic_nvmet_opts o = {.opts_size = sizeof(o)};
+    o.conns_max = (uint32_t)tg.connections;
+    o.host_conns_max = (uint32_t)tg.host_connections;
+    o.subsystems_max = tg.sub_count;
+    o.namespaces_max = (uint32_t)snic_max_u64(32, tg.ns_count);
+    o.queues_max = (uint32_t)tg.queues;
+    o.depth_max = (uint32_t)tg.depth;
+    o.data_bytes = (uint32_t)tg.memory;
+    o.data_max = (uint32_t)tg.transfer;
+    o.greet_ns = tg.connect_seconds * UINT64_C(1000000000);
+    size_t size = snic_nvmet_memsize(&o);
+    if (size == 0)
+        ex_die("cannot set up the target: %s", snic_nvmet_opts_wrong(&o));
+    g.mem = aligned_alloc(SNIC_NVMET_ALIGN, size);
+    if (g.mem == NULL)
+        ex_die("cannot have %zu MiB for %" PRIu64 " connections: lower --connections or "
+               "--memory-per-connection",
+               size >> 20, tg.connections);
+    int r = snic_nvmet_open(&g.target, g.mem, size, g.net, &o);
+    if (r != 0)
+        ex_die("cannot set up the target: %s", snic_strerror(r));
+}
+
+static void add_subsystem(uint32_t i)
+{
+    static const unsigned char key[16];
+    struct tg_subsystem *s = &tg.subs[i];
+    struct snic_nvmet_subsystem_opts o = {.opts_size = sizeof(o), .subnqn = s->nqn};
+    (void)snprintf(s->serial, sizeof(s->serial), "%016" PRIx64,
+                   snic_siphash(key, s->nqn, strlen(s->nqn)));
+    o.serial = s->serial;
+    o.flags = s->any ? SNIC_NVMESUB_ANY_HOST : 0;
+    o.hosts = s->hosts;
+    o.host_count = s->host_count;
+    int r = snic_nvmet_subsystem_add(g.target, &o);
+    if (r < 0)
+        ex_die("--subsystem %s: %s", s->nqn,
+               r == SNIC_EINVAL ? "its name, or that of a host, is not a valid NQN"
+                                : snic_strerror(r));
+}
+
+static void add_namespace(struct tg_namespace *ns)
+{
+    const char *name = ns->path != NULL ? ns->path : "memory";
+    struct snic_nvmet_ns_opts o = {.opts_size = sizeof(o), .nsid = ns->number};
+    tg_open(g.loop, ns);
+    o.io = ns->io;
+    tg_uuid(ns, o.uuid);
+    int r = snic_nvmet_ns_add(g.target, ns->subsystem, &o);
+    if (r == SNIC_ENOTSUP)
+        ex_die("%s: the file system cannot zero ranges (fallocate), which Write Zeroes needs: "
+               "put the file on ext4, XFS or tmpfs, or use --read-only",
+               name);
+    if (r < 0)
+        ex_die("%s cannot be a namespace: %s (blocks of %u bytes, transfers up to %u)", name,
+               snic_strerror(r), ns->io->geometry.block, ns->io->geometry.transfer_max);
+    ex_log(EX_INFO, "namespace %d of %s: %s, %" PRIu64 " MiB%s", r, tg.subs[ns->subsystem].nqn,
+           name, ns->io->geometry.size >> 20,
+           (ns->io->caps & SNIC_IO_CAP_READONLY) != 0 ? ", read-only" : "");
+}
+
+static int is_wildcard(const struct snic_net_addr *a)
+{
+    static const unsigned char none[16];
+    return memcmp(a->ip, none, a->family == SNIC_NET_IPV6 ? 16 : 4) == 0;
+}
+
+static void add_listener(const char *text)
+{
+    struct snic_net_addr a, shown;
+    char at[160];
+    ex_address("listen", text, &a);
+    if (a.family == SNIC_NET_UNIX)
+        ex_usage("--listen %s: NVMe/TCP needs a TCP address", text);
+    if (tg.advertise != NULL)
+        ex_address("advertise", tg.advertise, &shown);
+    if (tg.advertise == NULL && is_wildcard(&a))
+        ex_usage("--listen %s: the discovery log needs an address that hosts can use: --advertise "
+                 "ADDRESS:PORT",
+                 text);
+    int r = snic_nvmet_listen(g.target, &a, tg.advertise != NULL ? &shown : NULL);
+    if (r < 0)
+        ex_die("cannot listen on %s (--listen): %s", text, ex_listen_error(text, r));
+    if (snic_nvmet_listen_addr(g.target, (uint32_t)r, &a) == 0)
+        (void)snic_net_addr_format(&a, at, sizeof(at));
+    printf("ready %s\n", at);
+    fflush(stdout);
+}
+
+static void stop(void *ctx)
+{
+    (void)ctx;
+    snic_loop_stop(g.loop);
+}
+
+int main(int argc, char **argv)
+{
+    tg_options(argc, argv);
+    g.loop = ex_loop_open(0);
+    open_network();
+    open_target();
+    for (uint32_t i = 0; i < tg.sub_count; i++)
+        add_subsystem(i);
+    for (uint32_t i = 0; i < tg.ns_count; i++)
+        add_namespace(&tg.ns[i]);
+    if (ex_stats_start(&g.stats, g.loop, g.net, "nvme_target", tg.stats, tg.metrics, metrics,
+                       NULL) != 0)
+        return 1;
+    for (uint32_t i = 0; i < tg.listens; i++)
+        add_listener(tg.listen[i]);
+    snic_timer_init(&g.timer, watch);
+    snic_loop_arm(g.loop, &g.timer, snic_loop_now(g.loop) + UINT64_C(1000000000));
+    ex_signals(g.loop, stop, NULL);
+    int r = snic_loop_run(g.loop);
+    ex_stats_stop(g.stats);
+    snic_loop_cancel(g.loop, &g.timer);
+    free(snic_nvmet_close(g.target));
+    for (uint32_t i = 0; i < tg.ns_count; i++)
+        tg_close(&tg.ns[i]);
+    snic_net_shut(g.net);
+    ex_signals_off();
+    snic_loop_close(g.loop);
+    return r == 0 ? 0 : 1;
+}
