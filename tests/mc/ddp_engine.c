@@ -7,6 +7,7 @@ _Noreturn void dn_assert_fail(const char *file, int line, const char *text);
 #define SNIC_ASSERT_FAIL(file, line, text) dn_assert_fail(file, line, text)
 struct snic_ddp;
 void dn_handles(const struct snic_ddp *d, int held[16]);
+void dn_forget_past(struct snic_ddp *d);
 
 #include "ddp/core.c"
 #include "ddp/model.c"
@@ -35,6 +36,7 @@ void dn_handles(const struct snic_ddp *d, int held[16]);
 #include "ddp/ddp.c"
 
 /* Here, where the engine's layout is this one's. */
+
 void dn_handles(const struct snic_ddp *d, int held[16])
 {
     for (uint32_t i = 0; i < d->recs.high; i++) {
@@ -47,4 +49,11 @@ void dn_handles(const struct snic_ddp *d, int held[16])
         if ((w->flags & (DDP_W_USED | DDP_W_OWNS)) == (DDP_W_USED | DDP_W_OWNS))
             held[w->value & 15]++;
     }
+}
+
+void dn_forget_past(struct snic_ddp *d)
+{
+    memset(&d->counters, 0, sizeof(d->counters));
+    memset(&d->ring, 0, sizeof(d->ring));
+    memset(d->actions, 0, sizeof(d->actions));
 }

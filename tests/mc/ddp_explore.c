@@ -6,11 +6,11 @@
  *                 [evictions N] [rejoins N] [restarts N] [doubles N] [losses N] [resends N]
  *                 [locks N] [model 1..5] [paper 0|1] [live N] [wide 1] [exact 1] [lean 1] [threads
  * N] [waits N] [room N] [reads N] [keeps 1] [overrides N] [double MESSAGE_TYPE]
- *                 [begin full|learn|LINES] [mix BITS] [read_mix BITS] [large 1] [copies N]
- *                 [save FILE | replay FILE]
+ *                 [begin full|learn|LINES] [mix BITS] [read_mix BITS] [large 1] [copies N] [twins
+ * 1] [save FILE | replay FILE]
  *
  * Without model or paper: all of them. Exit code 0: clean, 1: a violation (printed, and saved),
- * 2: stopped at a limit.
+ * 2: stopped at a limit. twins 1: 1 also if states that count as equal are not (ddp_twins.c).
  */
 #include "ddp_world.h"
 
@@ -32,6 +32,7 @@ static int explore(const struct explore *x, const struct dw_opts *o)
     struct dw_world *w = dw_new(o);
     struct mc_script script;
     struct mc_report r;
+    const char *event = NULL;
     char title[64];
     int result;
 
@@ -53,6 +54,10 @@ static int explore(const struct explore *x, const struct dw_opts *o)
         mc_script_print(dw_model(w), &r.script);
         if (x->save != NULL && mc_script_save(dw_model(w), &r.script, x->save) != 0)
             perror(x->save);
+    }
+    if (dn_twins_differ(dw_space(w), &event) != 0) {
+        (void)printf("ddp: states that count as equal differ, after 1 steps: %s\n", event);
+        r.result = MC_VIOLATED;
     }
     mc_script_free(&r.script);
     dw_free(w);
@@ -96,6 +101,7 @@ static int explore_option(struct explore *x, const char *name, const char *value
         {"large", &x->o.node.large},
         {"copies", &x->o.node.copies},
         {"overrides", &x->o.overrides},
+        {"twins", &x->o.node.twins},
     };
     size_t i;
 

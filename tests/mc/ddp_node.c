@@ -134,6 +134,7 @@ static uint32_t dn_add(struct dn_space *s, struct dn_node *n)
 {
     static unsigned char canon[DN_CANON_MAX]; /* the lock's */
     size_t at = 0, got = 0;
+    uint32_t known = s->nodes.count, node;
     struct mc_print128 f;
 
     dn_sort_pending(n);
@@ -156,7 +157,10 @@ static uint32_t dn_add(struct dn_space *s, struct dn_node *n)
     if (at + got > DN_CANON_MAX)
         abort();
     f = mc_fingerprint(canon, at + got);
-    return mc_set_add(&s->nodes, f, n, s->node_size);
+    node = mc_set_add(&s->nodes, f, n, s->node_size);
+    if (s->twins != NULL && node < known)
+        dn_twin_found(s, node, n);
+    return node;
 }
 
 static struct dn_node *dn_scratch(const struct dn_space *s)
@@ -167,6 +171,11 @@ static struct dn_node *dn_scratch(const struct dn_space *s)
     if (n == NULL)
         abort();
     return n;
+}
+
+struct dn_node *dn_copy(const struct dn_space *s, const struct dn_node *n)
+{
+    return memcpy(dn_scratch(s), n, s->node_size);
 }
 
 static void dn_boot(const struct dn_space *s, struct dn_node *n)
@@ -669,11 +678,39 @@ static void dn_number(struct dn_work *w, uint32_t before)
     r->node = r->bad != NULL ? before : dn_add(w->s, w->n);
 }
 
+/* An assertion that fails is what is bad. */
+static void dn_try(struct dn_work *w, uint32_t event)
+{
+    dn_armed = 1;
+    if (setjmp(dn_jump) == 0)
+        dn_event(w, event >> 27, event & ((1u << 27) - 1));
+    else
+        dn_bad(w, w->r->owned = strdup(dn_text));
+    dn_armed = 0;
+}
+
+struct dn_result *dn_run(struct dn_space *s, const struct dn_node *n, uint32_t node, uint32_t event)
+{
+    struct dn_work *w = calloc(1, sizeof(*w));
+    struct dn_result *r = calloc(1, sizeof(*r));
+
+    if (w == NULL || r == NULL)
+        abort();
+    w->s = s;
+    w->r = r;
+    w->n = dn_copy(s, n);
+    r->event = (uint64_t)node << 32 | event;
+    dn_try(w, event);
+    dn_number(w, node);
+    free(w->n);
+    free(w);
+    return r;
+}
+
 const struct dn_result *dn_step(struct dn_space *s, uint32_t node, uint32_t event)
 {
     uint64_t key = (uint64_t)node << 32 | event;
     struct dn_result *r = mc_memo_find(&s->memo, key);
-    struct dn_work *w;
 
     if (r != NULL)
         return r;
@@ -681,25 +718,10 @@ const struct dn_result *dn_step(struct dn_space *s, uint32_t node, uint32_t even
     (void)pthread_mutex_lock(&s->lock);
     r = mc_memo_find(&s->memo, key);
     if (r == NULL) {
-        w = calloc(1, sizeof(*w));
-        r = calloc(1, sizeof(*r));
-        if (w == NULL || r == NULL)
-            abort();
-        w->s = s;
-        w->r = r;
-        w->n = dn_scratch(s);
-        memcpy(w->n, dn_node_at(s, node), s->node_size);
-        r->event = key;
-        dn_armed = 1;
-        if (setjmp(dn_jump) == 0)
-            dn_event(w, event >> 27, event & ((1u << 27) - 1));
-        else
-            dn_bad(w, r->owned = strdup(dn_text));
-        dn_armed = 0;
-        dn_number(w, node);
+        r = dn_run(s, dn_node_at(s, node), node, event);
         mc_memo_add(&s->memo, r);
-        free(w->n);
-        free(w);
+        if (s->twins != NULL)
+            dn_twins_step(s, node, event);
     }
     (void)pthread_mutex_unlock(&s->lock);
     return r;

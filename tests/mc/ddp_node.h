@@ -42,6 +42,7 @@ struct dn_opts {
     uint32_t room;   /* writes and replays at a time, 0: enough */
     uint32_t large;  /* not 0: values are too large to be sent again unasked */
     uint32_t copies; /* copies_min of all writes */
+    uint32_t twins;  /* not 0: try whether states that count as equal are (ddp_twins.c) */
 };
 
 /* What a node looks like from outside. */
@@ -119,6 +120,8 @@ uint32_t dn_view(struct dn_space *s, const struct snic_ddp_view *v);
 const struct snic_ddp_view *dn_view_at(const struct dn_space *s, uint32_t view);
 /* Timer number i of a node's state. */
 struct snic_ddp_timer dn_timer(const struct dn_space *s, uint32_t node, uint32_t i);
+/* opts.twins: how many events showed states that count as equal to be different, and the first. */
+uint32_t dn_twins_differ(const struct dn_space *s, const char **first);
 /* ddp_print.c */
 void dn_event_print(const struct dn_space *s, uint32_t node, uint32_t event, char *text,
                     size_t size);
@@ -129,6 +132,8 @@ void dn_counts(const struct dn_space *s, uint64_t *nodes, uint64_t *messages, ui
 #define DN_HANDLES 16
 struct snic_ddp;
 void dn_handles(const struct snic_ddp *d, int held[DN_HANDLES]);
+/* ddp_engine.c: of an image, what decides nothing. */
+void dn_forget_past(struct snic_ddp *d);
 /* SNIC_ASSERT_FAIL of the engine's sources as compiled for the explorer. */
 _Noreturn void dn_assert_fail(const char *file, int line, const char *text);
 

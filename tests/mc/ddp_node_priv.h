@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The inside of ddp_node: ddp_space.c keeps things that have numbers, and results; ddp_node.c has
- * what an event does to a node.
+ * what an event does to a node; ddp_twins.c tries whether equal states are.
  */
 #ifndef SNIC_MC_DDP_NODE_PRIV_H
 #define SNIC_MC_DDP_NODE_PRIV_H
@@ -42,6 +42,7 @@ struct dn_space {
     pthread_mutex_t lock;
     struct mc_set nodes, messages, views;
     struct mc_memo memo;
+    struct dn_twins *twins; /* NULL: not tried */
 };
 
 static inline const struct dn_node *dn_node_at(const struct dn_space *s, uint32_t node)
@@ -51,5 +52,20 @@ static inline const struct dn_node *dn_node_at(const struct dn_space *s, uint32_
 
 /* ddp_node.c */
 struct snic_ddp_opts dn_engine_opts(const struct dn_opts *o, uint32_t id);
+struct dn_node *dn_copy(const struct dn_space *s, const struct dn_node *n);
+/* What an event does to a node whose state has this number. Under the lock. */
+struct dn_result *dn_run(struct dn_space *s, const struct dn_node *n, uint32_t node,
+                         uint32_t event);
+
+/* ddp_space.c */
+void dn_result_free(void *result);
+
+/* ddp_twins.c */
+struct dn_twins *dn_twins_new(void);
+void dn_twins_free(struct dn_twins *t);
+/* A node has this state, which was known. */
+void dn_twin_found(struct dn_space *s, uint32_t node, const struct dn_node *n);
+/* A state took an event, and the result is kept. */
+void dn_twins_step(struct dn_space *s, uint32_t node, uint32_t event);
 
 #endif /* SNIC_MC_DDP_NODE_PRIV_H */

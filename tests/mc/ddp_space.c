@@ -37,7 +37,7 @@ uint32_t dn_view(struct dn_space *s, const struct snic_ddp_view *v)
 
 /* ---- The space ---- */
 
-static void dn_result_free(void *result)
+void dn_result_free(void *result)
 {
     struct dn_result *r = result;
 
@@ -61,12 +61,14 @@ struct dn_space *dn_space_new(const struct dn_opts *o)
     mc_set_init(&s->messages);
     mc_set_init(&s->views);
     mc_memo_init(&s->memo);
+    s->twins = o->twins != 0 ? dn_twins_new() : NULL;
     return s;
 }
 
 void dn_space_free(struct dn_space *s)
 {
     mc_memo_fini(&s->memo, dn_result_free);
+    dn_twins_free(s->twins);
     mc_set_fini(&s->nodes);
     mc_set_fini(&s->messages);
     mc_set_fini(&s->views);

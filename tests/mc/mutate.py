@@ -299,6 +299,15 @@ MUTATIONS = [
     ("received: a lost INV is not sent again", "replay.c",
      "if (w != NULL && (ddp_write_missing(d, w) & ddp_bit(m->src)) != 0)",
      "if (0)", SYNCH + " writes 1 large 1 losses 1 resends 1 live 10"),
+    ("canon: a FLUSH has its number", "canon.c", "ddp_canon_u64(o, kind);",
+     "ddp_canon_u64(o, f->id[i]);", SCOPE + " writes 1 crashes 1 rejoins 1 twins 1", DAY),
+    ("canon: not who has stored a write", "canon.c", "| (uint64_t)w->ack_c << 16 | w->ack_p",
+     "| w->ack_p", STRICT + " nodes 3 writes 1 twins 1"),
+    ("canon: not the round of a scope", "canon.c",
+     "(uint64_t)s->round << 32 | (uint64_t)s->ack << 8", "(uint64_t)s->ack << 8",
+     SCOPE + " writes 2 scopes 2 twins 1"),
+    ("canon: not whether a donor has offered", "canon.c", "ddp_canon_u64(o, sum);",
+     "ddp_canon_u64(o, 0 * sum);", SYNCH + " writes 2 crashes 1 rejoins 1 keeps 1 twins 1"),
 ]
 
 
