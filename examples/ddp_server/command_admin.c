@@ -157,7 +157,7 @@ static void members_failed(struct ds_request *r, const struct snic_replica_reque
         break;
     case SNIC_ENOQUORUM:
         ds_error(&r->reply,
-                 "ERR without node %u no majority of voters would be heard, or no node "
+                 "TRYAGAIN without node %u no majority of voters would be heard, or no node "
                  "would have all keys",
                  q->node);
         break;
@@ -219,27 +219,55 @@ static void members_override(struct ds_request *r)
                r->shard->index, ended, any_log ? ", any log may be used" : "");
 }
 
+/* Does another shard of this node hear @p node? What it published last counts. */
+static int members_heard_elsewhere(const struct ds_shard *s, uint32_t node)
+{
+    struct ds_node *n = s->node;
+    int heard = 0;
+
+    for (uint32_t i = 0; i < n->count; i++) {
+        struct ds_shard *other = &n->shards[i];
+
+        if (other == s)
+            continue;
+        (void)pthread_mutex_lock(&other->lock);
+        heard |= other->snapshot.replica.member.hears >> node & 1;
+        (void)pthread_mutex_unlock(&other->lock);
+    }
+    return heard;
+}
+
 /*
  * A node that is to be replaced, and runs: with a directory that has the vote, or is new and will
  * have it. To replace it now would void that directory; a request may be the repetition of one that
- * other shards refused. @return 1: it is so, and `number` or the error is set
+ * other shards refused. One that this shard has not heard of yet, or for a moment, another may
+ * have, and one that has ended shows in a view that counts it, until that is another.
+ * @return 1: it is so, and `number` or the error is set
  */
 static int members_runs(struct ds_request *r, const struct snic_replica_request *q)
 {
     struct snic_replica_stats i;
+    const struct snic_member_view *v = &i.member.view;
     uint16_t learns;
 
     snic_replica_get_stats(snic_store_replica(r->shard->store), &i);
-    learns = i.member.hears & i.member.view.learners;
-    if (q->kind != SNIC_MEMBER_REPLACE || ((learns | i.member.voting) >> q->node & 1) == 0)
+    learns = (uint16_t)(v->learners | (i.member.hears & ~(v->full | v->witness)));
+    if (q->kind != SNIC_MEMBER_REPLACE)
         return 0;
-    if (((i.member.view.vacant | i.member.voting) >> q->node & 1) != 0)
+    if (((v->vacant & learns) | i.member.voting) >> q->node & 1) {
         r->number = MEMBERS_RUNS;
-    else
+    } else if (learns >> q->node & 1) {
         ds_error(&r->reply,
                  "TRYAGAIN node %u learns the keys: repeat it when it has them, and its "
                  "directory gets the vote; or stop it first, for an empty one",
                  q->node);
+    } else if ((i.member.hears >> q->node & 1) == 0 &&
+               (v->full >> q->node & 1 || members_heard_elsewhere(r->shard, q->node))) {
+        ds_error(&r->reply, "TRYAGAIN node %u may run: not all shards have noticed its end",
+                 q->node);
+    } else {
+        return 0;
+    }
     return 1;
 }
 

@@ -108,6 +108,20 @@ class Cluster:
             except Closed:
                 assert time.monotonic() < end and self.processes[i].poll() is None, self.log(i)
 
+    def put(self, i, items):
+        """Keys and values, at node i. A node that did not get a processor for longer than its lease
+        refuses, or does not know: a write of the same value is repeated."""
+        end, left = time.monotonic() + WAIT, list(items)
+        with self.conn(i) as c:
+            while left:
+                some, left = left[:400], left[400:]
+                for key, value in some:
+                    c.send("SET", key, value)
+                replies = [c.reply() for _ in some]
+                again = [item for item, r in zip(some, replies) if r != "OK"]
+                assert not again or time.monotonic() < end, (replies[-1], self.log(i))
+                left = again + left
+
     def log(self, i):
         with open(os.path.join(self.directory, "%d.log" % i), encoding="utf-8") as f:
             return f.read()[-3000:]
