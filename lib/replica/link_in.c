@@ -69,6 +69,22 @@ static void replica_from_end(struct snic_replica *r, struct replica_peer *p, uin
     replica_from_free(r, f);
 }
 
+/*
+ * Has the log room for the message? An INV of what is here appends nothing, so a full log takes it,
+ * too: as such the first round of a CAS comes (ddp's cas.c), and that may be a deletion's.
+ */
+static int replica_from_room(const struct snic_replica *r, const struct snic_ddp_msg *m)
+{
+    struct snic_ddp_entry e;
+    if (!replica_carries(m))
+        return replica_log_room(r, REPLICA_ROOM_TOMBSTONE);
+    int room = replica_log_room(r, REPLICA_ROOM_RECORD);
+    if (room == SNIC_ENOSPC && m->type == SNIC_DDP_INV && snic_ddp_find(r->ddp, &m->key, &e) == 0 &&
+        m->ts <= e.ts)
+        return replica_log_room(r, REPLICA_ROOM_TOMBSTONE);
+    return room;
+}
+
 /* All of it is here. 1: taken or lost; 0: blocked. */
 static int replica_from_deliver(struct snic_replica *r, struct replica_peer *p, uint32_t channel)
 {
@@ -76,8 +92,7 @@ static int replica_from_deliver(struct snic_replica *r, struct replica_peer *p, 
     const struct replica_conn *k = p->conn;
     struct snic_ddp_msg m = f->msg;
     struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
-    int room =
-        replica_log_room(r, replica_carries(&m) ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE);
+    int room = replica_from_room(r, &m);
     SNIC_ASSERT(replica_logs(&m)); /* replica_channel_of */
     if (room == SNIC_EAGAIN) {
         replica_from_block(r, p, f, REPLICA_NO_LOG);

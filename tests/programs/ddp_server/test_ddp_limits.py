@@ -270,6 +270,24 @@ def test_commands_of_many_arguments(binary):
         assert c.cmd("EXISTS", *["a"] * 4096) == 0
 
 
+def test_deletions_at_a_full_log(binary):
+    """Also those that compare before they delete, and the ends of TTLs: they are the way out."""
+    value = "v" * (900 << 10)
+    with Cluster(binary, options=["--value-max", "1M", "--request-timeout", "2"]).found() as k:
+        conns = [k.conn(i) for i in range(3)]
+        assert conns[0].cmd("SET", "ttl", value, "PX", "15000") == "OK"
+        for i in range(200):
+            reply = conns[i % 3].cmd("SET", "k%d" % i, value)
+            if "OOM" in reply:
+                break
+        refused(reply, "OOM")
+        k.until(1, "EXISTS", "ttl", want=lambda r: r == 0)
+        for i in range(8):
+            assert conns[i % 3].cmd("GETDEL" if i % 2 else "DEL", "k%d" % i) in (1, value.encode())
+        for i in range(3):
+            k.until(i, "SET", "more", value, want=lambda r: r == "OK")
+
+
 def test_many_connections(binary):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
