@@ -108,7 +108,7 @@ NIGHT(night_mix_restart,     3, 1, EVENT,  FAST,   20000, 6169299, .writes = 1, 
       .mix = MEMORY | HERE | DURABLE)
 NIGHT(night_mix_restart2,    2, 1, SYNCH,  FAST,   20000, 774245, .writes = 2, .restarts = 1,
       .reads = 1, .mix = MEMORY | DURABLE, .read_mix = DURABLE)
-NIGHT(night_mix_rejoin,      2, 1, EVENT,  FAST,   20000, 0, .writes = 2, REJOIN, LOCK,
+NIGHT(night_mix_rejoin,      2, 1, EVENT,  FAST,   20000, 21049269, .writes = 2, REJOIN, LOCK,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_swap_crash,  2, 1, STRICT, FAST,   20000, 867087, .writes = 1, .swaps = 1, CRASH,
       .mix = MEMORY | DURABLE)
