@@ -303,9 +303,9 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
     if (r.type == '-' && !done)
         ex_die("%s: %s", l->address, r.text);
     ctl_reply_free(&r);
-    printf("%s of node %s is under way: `ddp_server ctl status` shows when no shard has a vacant "
-           "node\n",
-           c->verb, node);
+    printf("%s of node %s is under way: done when `ddp_server ctl status` shows no vacant node, "
+           "and the node %s; repeat it if not\n",
+           c->verb, node, strcmp(c->verb, "remove") == 0 ? "gone" : "with its vote");
     if (!c->witness && strcmp(c->verb, "replace") != 0)
         members_floor(l, c, add);
     if (c->client == NULL && !c->witness && (add || c->address != NULL))

@@ -142,6 +142,11 @@ class Cluster:
         self.start(i)
 
     def wipe(self, i, found=False):
+        try:  # without two votes of three nothing is decided any more
+            ddpbox.until(self.kind.all_vote, "a vote of each node", 10)
+        except TimeoutError:
+            self.history.comment(f"node {i} keeps its disk: another has no vote")
+            return
         self.kill([i])
         for name in os.listdir(self.disks[i].path):
             path = f"{self.disks[i].path}/{name}"

@@ -172,17 +172,31 @@ class Ddp:
                 "--keys", "100000",
                 *(["--found"] if first else []), *self.more]
 
+    def ctl(self, nodes, *words):
+        """@return its exit code, and what it prints"""
+        nodes = ",".join("%s:%d" % self.address(n) for n in nodes)
+        r = subprocess.run([*self.network.inside(self.nodes), self.program, "ctl", *words,
+                            "--connect", nodes, "--config", self.config],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return r.returncode, r.stdout
+
     def replace(self, i):
         """Node i's disk is empty: the node that starts on it gets its vote."""
-        others = ",".join("%s:%d" % self.address(n) for n in range(self.nodes) if n != i)
-        words = [*self.network.inside(self.nodes), self.program, "ctl", "replace", "--node", str(i),
-                 "--connect", others, "--config", self.config]
+        others = [n for n in range(self.nodes) if n != i]
+        ddpbox.until(lambda: self.ctl(others, "replace", "--node", str(i))[0] == 0,
+                     f"replacement of node {i}", 30)
 
-        def refused():
-            r = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            return None if r.returncode == 0 else r.stdout
-
-        ddpbox.until(lambda: refused() is None, f"replacement of node {i}", 30)
+    def all_vote(self):
+        """Each shard of each node has its vote. A replacement is under way when it is answered,
+        and is lost if the node that has it ends: an operator who sees that repeats it."""
+        whole = True
+        for i in range(self.nodes):
+            _, status = self.ctl([i], "status")
+            if "has no vote" in status:
+                self.ctl([n for n in range(self.nodes) if n != i], "replace", "--node", str(i))
+            whole = (whole and "has no vote" not in status and "vacant -," in status and
+                     status.count("vacant") == status.count("vacant -,"))
+        return whole
 
     def greet(self, connection):
         pass
