@@ -55,6 +55,15 @@ static void watch_destroy(struct ds_watch *w)
     free(w);
 }
 
+/* A carrier that waits: there may be many, for long, and no limit counts what they hold. */
+static void watch_empty(struct resp_reply *r)
+{
+    free(r->data);
+    r->data = NULL;
+    r->room = 0;
+    r->size = 0;
+}
+
 /* ---- At the shard ---- */
 
 static void watch_put(struct ds_watch *w, const char *kind, const struct snic_store_event *e)
@@ -128,9 +137,7 @@ static void watch_fill(struct ds_watch *w)
         r->failed = 0;
         r->size = 0;
     } else if (r->size == 0) {
-        free(r->data); /* there may be many that wait for long */
-        r->data = NULL;
-        r->room = 0;
+        watch_empty(r);
         return;
     }
     ds_turn_spend(w->shard, r->size);
@@ -219,6 +226,7 @@ static void watch_at_home(struct ds_request *r)
         watch_return(w);
         return;
     }
+    watch_empty(&r->reply); /* the client's unsent bytes have it */
     snic_link_append(&w->home->watch_waits, &w->wait);
     watch_arm(w->home);
 }

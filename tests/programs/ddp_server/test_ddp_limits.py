@@ -270,6 +270,22 @@ def test_commands_of_many_arguments(binary):
         assert c.cmd("EXISTS", *["a"] * 4096) == 0
 
 
+def test_watches_that_are_not_read(binary):
+    """What a client has not taken is counted, and nothing beside it is kept."""
+    with Cluster(binary, nodes=1, options=["--value-max", "1M"]).found() as k:
+        slow, c = k.conn(0), k.conn(0)
+        for _ in range(64):
+            slow.send("WATCHKEY", "w")
+        k.until(0, "CLIENT", "LIST", want=lambda r: b"cmd=watchkey" in r)
+        before = rss_kib(k.processes[0].pid)
+        assert c.cmd("SET", "w", "v" * (1 << 20)) == "OK"
+        held = 0
+        while held < 50 << 20:
+            lines = k.conn(0).cmd("CLIENT", "LIST").decode().splitlines()
+            held = max(int(f[5:]) for line in lines for f in line.split() if f[:5] == "omem=")
+        assert rss_kib(k.processes[0].pid) - before < held // 1024 + 32 * 1024
+
+
 def test_deletions_at_a_full_log(binary):
     """Also those that compare before they delete, and the ends of TTLs: they are the way out."""
     value = "v" * (900 << 10)
