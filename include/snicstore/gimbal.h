@@ -54,10 +54,12 @@
  * SNIC_GIMBAL_NO_EXPRESS: all take turns.
  *
  * Virtual slots (section 3.5). A slot takes I/Os until their costs reach slot_bytes, and is free
- * when they have completed. A tenant of weight w has w times the share of a tenant of weight 1,
- * which is slot_threshold / the sum of the weights of all active tenants, rounded up, for each of
- * its flows. A tenant is active from its first I/O until idle_ns after its last: a client that
- * sends one I/O after the other does not lose its slots to the others between two.
+ * when they have completed; half of them, while the tenant's other flow is on the device, so that
+ * one that reads and writes has no more there than another. A tenant of weight w has w times the
+ * share of a tenant of weight 1, which is slot_threshold / the sum of the weights of all active
+ * tenants, rounded up, for each of its flows. A tenant is active from its first I/O until idle_ns
+ * after its last: a client that sends one I/O after the other does not lose its slots to the others
+ * between two.
  *   A slot of many I/Os waits for its slowest, a slot of a single large one for no other: this
  * evens out small and large I/Os (the paper's figure 7), and it leaves the device with too little
  * to do when all are small. So a flow may open a slot more while its I/Os out are fewer than
@@ -98,10 +100,11 @@
  *     (SNIC_GIMBAL_SLOT_ABOVE).
  *  3. Slots overlap when all I/Os are small reads alike, see above (SNIC_GIMBAL_SLOT_BARRIER).
  *  4. An overload sets the target to the completion rate of the last window or, if that is more, to
- *     the usual one (the windows' EWMA of weight 1/8), half of it while not all read alike: one
- *     stall does not reset it to a low moment. A window holds rate_window_ns in which the device
- *     had I/Os; a gap between completions counts for no more than one. A window without
- *     completions is ignored.
+ *     the usual one (the windows' EWMA of weight 1/8), 7/8 of it while not all read alike: one
+ *     stall does not reset it to a low moment. Below those 7/8 it rises by steps 16 times as large:
+ *     a device that was overloaded would lag behind the others for long. A window holds
+ *     rate_window_ns in which the device had I/Os; a gap between completions counts for no more
+ *     than one. A window without completions is ignored.
  *  5. Algorithm 4 line 11 as printed lets one bucket overwrite the other; here each overflow goes
  *     to the other bucket and each is limited. A request larger than a bucket waits for a bucket
  *     of its size. (SNIC_GIMBAL_ONE_BUCKET is appendix C.1's single one.)

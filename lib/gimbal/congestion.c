@@ -10,19 +10,23 @@
  *     device is idle is in no window, and a gap between two completions counts as one window at
  *     most. So neither an idle second nor a stall of ten seconds makes it zero.
  * I4  usual_rate is the moving average of completion_rate, with weight 1/8 per window; it adapts
- *     in about 0.1 s. On overload the target falls to completion_rate, but not below half of
- *     usual_rate: one stall costs a factor of two, and the target follows a lasting change in
- *     about 0.1 s per factor of three. While all active tenants only read, with alike slots
- *     (gimbal_alike()), the bound is all of usual_rate and a stall costs an eighth: a lower target
- *     would only leave the device idle. When reads and writes mix, the lower target is needed to
- *     drain the device: without it writes stay slow, their cost stays at its maximum, and their
- *     share is a tenth below that of reads. Any bound up to three quarters works for that; a half
- *     limits what a stall costs.
+ *     in about 0.1 s. On overload the target falls to completion_rate, but not below seven eighths
+ *     of usual_rate, and below those it rises in large steps: one stall costs an eighth, for a few
+ *     milliseconds, and the target follows a lasting change in about 0.5 s per factor of two. While
+ *     all active tenants only read, with alike slots (gimbal_alike()), the bound is all of
+ *     usual_rate: a lower target would only leave the device idle. When reads and writes mix, a
+ *     lower target is needed to drain the device: without it writes stay slow, their cost stays at
+ *     its maximum, and their share is a tenth below that of reads. Any bound up to nine tenths
+ *     works for that; a half, and equal steps, let one device of four lag behind the others after
+ *     each overload (scans lost 8 %).
  */
 #include "gimbal/gimbal_priv.h"
 
 /* Weight of one window in usual_rate: 2^-n. */
 #define SNIC_GIMBAL__USUAL 3
+/* A target below 1 - 2^-n of usual_rate rises by steps 2^m times as large. */
+#define SNIC_GIMBAL__LEAST 3
+#define SNIC_GIMBAL__RISE 4
 
 void gimbal_congestion_init(struct snic_gimbal *g)
 {
@@ -94,12 +98,12 @@ void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *
     uint32_t state = congestion_latency(g, &g->monitor[io->op], now - io->sent_ns);
     uint64_t rate = g->target_rate;
     uint64_t step = io->size;
+    uint64_t least = g->usual_rate - (g->usual_rate >> SNIC_GIMBAL__LEAST); /* I4 */
 
     congestion_window(g, io->size, now);
     if (state == SNIC_GIMBAL_OVERLOADED) {
-        uint64_t least = gimbal_alike(g) ? g->usual_rate : g->usual_rate / 2; /* I4 */
         if (g->completion_rate > 0)
-            rate = snic_max_u64(g->completion_rate, least);
+            rate = snic_max_u64(g->completion_rate, gimbal_alike(g) ? g->usual_rate : least);
         if ((g->o.flags & SNIC_GIMBAL_DISCARD) != 0)
             gimbal_bucket_discard(g);
     }
@@ -108,7 +112,7 @@ void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *
     } else {
         if (state == SNIC_GIMBAL_UNDERUTILISED)
             step *= g->o.beta;
-        rate += step;
+        rate += rate < least ? step << SNIC_GIMBAL__RISE : step;
     }
     rate = snic_min_u64(rate, congestion_ceiling(g));
     g->target_rate = snic_max_u64(rate, g->o.rate_min); /* I2 */

@@ -173,11 +173,16 @@ static void slot_filled(struct snic_gimbal *g, struct gimbal_flow *f, const stru
     f->grain = (uint8_t)grain;
 }
 
-/* Has the slot all it takes? */
-static int slot_reached(const struct snic_gimbal *g, struct gimbal_slot *s)
+/* Has the slot all it takes? While both of a tenant's flows are on the device each has half a slot:
+ * with whole ones the device would hold twice as much of a tenant that reads and writes as of
+ * others, and its latency be so much higher. */
+static int slot_reached(const struct snic_gimbal *g, const struct gimbal_flow *f,
+                        struct gimbal_slot *s)
 {
     unsigned above = (g->o.flags & SNIC_GIMBAL_SLOT_ABOVE) != 0;
-    if (s->weighted < g->o.slot_bytes + above)
+    const struct gimbal_flow *other = gimbal_flow_sibling(f);
+    unsigned half = other->inflight > other->lost;
+    if (s->weighted < (g->o.slot_bytes >> half) + above)
         return 0;
     s->weighted = 0;
     s->parts--;
@@ -199,7 +204,7 @@ void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_flow *f, struct snic_
     s->weighted += io->weighted;
     if (!s->watched)
         slot_watch(g, s);
-    if (!slot_reached(g, s))
+    if (!slot_reached(g, f, s))
         return;
     s->full = 1;
     f->open = SNIC_GIMBAL__NO_SLOT;

@@ -364,7 +364,7 @@ static void test_gimbal_completion_rate_after_stall(void **state)
     gx_close(&x);
 }
 
-/* An overload keeps the usual rate among small reads, half of it where a slot holds one I/O. */
+/* An overload keeps the usual rate among small reads, 7/8 of it where a slot holds one I/O. */
 static void test_gimbal_overload_keeps_part_of_usual_rate(void **state)
 {
     (void)state;
@@ -380,9 +380,27 @@ static void test_gimbal_overload_keeps_part_of_usual_rate(void **state)
         x.g->completion_rate = 100000000;
         x.g->usual_rate = 400000000;
         assert_int_equal(drive(&x, SNIC_GIMBAL_READ, 2000 * US), O);
-        assert_int_equal(gx_view(&x).target_rate, (single ? 200000000 : 400000000) - 4096);
+        assert_int_equal(gx_view(&x).target_rate, (single ? 350000000 : 400000000) - 4096);
         gx_close(&x);
     }
+}
+
+/* Below 7/8 of the usual rate the target rises by steps 16 times as large, then as printed. */
+static void test_gimbal_rises_to_usual_rate(void **state)
+{
+    (void)state;
+    struct gx x;
+    alg1_open(&x);
+    assert_int_equal(drive(&x, SNIC_GIMBAL_READ, 100 * US), U);
+    x.g->completion_rate = 400000000;
+    x.g->usual_rate = 400000000;
+    x.g->target_rate = 349999999;
+    assert_int_equal(drive(&x, SNIC_GIMBAL_READ, 100 * US), U);
+    assert_int_equal(gx_view(&x).target_rate, 349999999 + 16 * 8 * 4096);
+    x.g->target_rate = 350000000;
+    assert_int_equal(drive(&x, SNIC_GIMBAL_READ, 100 * US), U);
+    assert_int_equal(gx_view(&x).target_rate, 350000000 + 8 * 4096);
+    gx_close(&x);
 }
 
 /* ---- Write cost ---- */
@@ -531,6 +549,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_completion_rate_idle_time_not_counted),
         cmocka_unit_test(test_gimbal_completion_rate_after_stall),
         cmocka_unit_test(test_gimbal_overload_keeps_part_of_usual_rate),
+        cmocka_unit_test(test_gimbal_rises_to_usual_rate),
         cmocka_unit_test(test_gimbal_write_cost_falls_and_rises),
         cmocka_unit_test(test_gimbal_buckets_by_hand),
         cmocka_unit_test(test_gimbal_bucket_ready_time),

@@ -72,6 +72,32 @@ static void test_gimbal_slots_by_hand(void **state)
     }
 }
 
+/* A tenant that reads and writes has half a slot for each while both are on the device. */
+static void test_gimbal_slots_halved_between_flows(void **state)
+{
+    (void)state;
+    struct snic_gimbal_opts o = {
+        .flags = SNIC_GIMBAL_SLOT_BARRIER, .slot_threshold = 1, .rate_start = SEC};
+    static const uint32_t out[] = {32, 16, 32}; /* no write; one is out; one was */
+    for (int k = 0; k < 3; k++) {
+        struct snic_gimbal_io write;
+        struct gx x;
+        gx_open(&x, &o);
+        gx_tenants(&x, 1);
+        if (k > 0) {
+            gx_submit(&x, &write, 0, SNIC_GIMBAL_WRITE, 4096);
+            assert_ptr_equal(gx_next(&x), &write);
+        }
+        if (k == 2)
+            snic_gimbal_complete(x.g, &write, 1, x.now);
+        assert_int_equal(leave(&x, 1, 64, SNIC_GIMBAL_READ, 4096), out[k]);
+        assert_int_equal(snic_gimbal_check(x.g), 0);
+        if (k == 1)
+            snic_gimbal_complete(x.g, &write, 1, x.now);
+        finish(&x, 64);
+    }
+}
+
 /* A slot is free when the last of its I/Os is done; its credit is what it held. */
 static void test_gimbal_slot_waits_for_its_last(void **state)
 {
@@ -335,6 +361,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gimbal_slots_by_hand),
+        cmocka_unit_test(test_gimbal_slots_halved_between_flows),
         cmocka_unit_test(test_gimbal_slot_waits_for_its_last),
         cmocka_unit_test(test_gimbal_credit_falls_slowly),
         cmocka_unit_test(test_gimbal_slots_overlap_among_small_reads),
