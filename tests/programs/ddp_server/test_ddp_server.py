@@ -602,10 +602,11 @@ def test_full_logs_of_nodes_that_learn(binary):
         run(binary, "found", "--file", k.config, "--peers",
             ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
             ",".join("127.0.0.1:%d" % p for p in k.ports))
-        c = k.found().conn(0)
-        keys = 0
-        while "OOM" not in c.cmd("SET", "k%d" % keys, value):
-            keys += 1
+        k.found()
+        for i in range(1000):
+            if "OOM" in k.until(0, "SET", "k%d" % i, value, want=lambda r: not isinstance(
+                    r, Error) or "OOM" in r or "UNKNOWN" in r):
+                break
         for i in (1, 2):
             k.kill(i)
         for i in (1, 2):
