@@ -20,7 +20,7 @@ start, one a line, so that nothing else has to be compiled.
 `eachK_WHAT` (`eachK_WHAT@NAME`) all but every K-th, beginning with number TURN modulo K; a second
 such label of a test looks at TURN / K, and so on. --rotate:
 the build NAME runs the tests of every K-th module (a test's first label), or with LABEL all but
-those that carry it, and of these every K-th.
+those that carry it, and of these every K-th. A build may have both.
 """
 import os
 import re
@@ -63,15 +63,15 @@ class Day:
     def takes(self, build, test, labels):
         taken = True
         turn = self.turn
-        every, kind = self.rotate.get(build, (1, ""))
-        if every > 1 and kind:
-            labels = labels + [f"each{every}_{build}"] if kind in labels else labels
-        elif every > 1 and labels:
-            number = self.modules.index(labels[0])
-            if number % every != turn % every:
-                self.resting.setdefault(build, set()).add(labels[0])
-                return False
-            turn //= every
+        for every, kind in self.rotate.get(build, ()):
+            if kind:
+                labels = labels + [f"each{every}_{build}"] if kind in labels else labels
+            elif labels:
+                number = self.modules.index(labels[0])
+                if number % every != turn % every:
+                    self.resting.setdefault(build, set()).add(labels[0])
+                    return False
+                turn //= every
         for label in labels:
             kind, _, where = label.partition("@")
             if where not in ("", build):
@@ -94,11 +94,14 @@ class Day:
             print(f"== {build:9} modules left to other commits: {' '.join(sorted(names))}")
 
 
-def rotation(text):
-    """NAME=K[@LABEL] as (NAME, (K, LABEL))."""
-    name, _, every = text.partition("=")
-    every, _, label = every.partition("@")
-    return name, (int(every), label)
+def rotations(text):
+    """NAME=K[@LABEL],... as {NAME: [(K, LABEL), ...]}."""
+    out = {}
+    for one in filter(None, text.split(",")):
+        name, _, every = one.partition("=")
+        every, _, label = every.partition("@")
+        out.setdefault(name, []).append((int(every), label))
+    return out
 
 
 def targets(folder, text):
@@ -149,7 +152,7 @@ def main(argv):
         else:
             builds.append(a)
     if day:
-        day.rotate = dict(map(rotation, filter(None, rotate.split(","))))
+        day.rotate = rotations(rotate)
     lines = []
     for b in builds:
         name, _, rest = b.partition("=")

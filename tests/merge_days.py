@@ -6,7 +6,7 @@ import sys
 
 import merge
 
-ROTATE = {"": {}, "asan": {"asan": (3, "slow")}, "single": {"single": (4, "")}}
+ROTATE = {"": "", "asan": "asan=2,asan=3@slow", "single": "single=6"}
 
 
 def tests():
@@ -24,7 +24,7 @@ def main():
         never = {name for name, _ in tests()}
         for turn in range(4 * 12 * 12):
             day = merge.Day(turn)
-            day.rotate = rotate
+            day.rotate = merge.rotations(rotate)
             day.modules = sorted({labels[0] for _, labels in tests()})
             never -= {name for name, labels in tests() if day.takes(build, name, labels)}
         if never:

@@ -20,8 +20,8 @@
 #
 # Configurations: main (gcc, everything), asan (clang, ASan+UBSan), tsan (TSan), single (the tests
 # against the generated header), noassert and aarch64 (cross build; pure modules under qemu). By day
-# single and noassert run the tests of some modules, and asan a third of the slow ones,
-# others at each commit.
+# single and noassert run the tests of a sixth of the modules, and asan those of half of them,
+# without two thirds of the slow ones; others at each commit.
 # SNIC_BUILD names the build folder, by default build/. SNIC_NO_CCACHE=1: compile without ccache.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -190,7 +190,7 @@ if [ $scope = nightly ]; then
     mkdir -p "$resume"
 fi
 rotate= # a run for some modules runs all of theirs
-[ -n "$modules" ] || rotate="--rotate asan=3@slow,single=4,noassert=4"
+[ -n "$modules" ] || rotate="--rotate asan=2,asan=3@slow,single=6,noassert=6"
 # shellcheck disable=SC2086
 python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" --cost "$cost" \
     $([ $scope = nightly ] && echo "--night-in main,asan,tsan" ||

@@ -62,7 +62,7 @@ static void test_director_unread_replies_delay_others_by_flight_only(void **stat
 {
     uint32_t bound = HOG_FLIGHT / 2 / HOG_REPLY + 1; /* the last may overdraw */
     (void)state;
-    for (uint64_t s = 0; s < support_scale(6, 30); s++) {
+    for (uint64_t s = 0; s < support_rounds(6, 30); s++) {
         hogs_open(support_seed() * 100 + s);
         while (hogs_least() <= SNIC_DIRECTOR__UNREAD + (1u << 20))
             assert_int_equal(dirfix_step(&fix), 1);
@@ -191,7 +191,7 @@ static uint64_t trim_some(uint64_t keep, uint64_t most)
 static void test_director_trim_returns_what_is_not_needed(void **state)
 {
     (void)state;
-    for (uint64_t s = 0; s < support_scale(3, 20); s++) {
+    for (uint64_t s = 0; s < support_rounds(3, 20); s++) {
         hogs_open(support_seed() * 100 + s);
         while (hogs_least() <= SNIC_DIRECTOR__UNREAD + (1u << 20))
             assert_int_equal(dirfix_step(&fix), 1);

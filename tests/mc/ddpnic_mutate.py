@@ -143,6 +143,8 @@ def main():
     cc = args[args.index("--cc") + 1] if "--cc" in args else "cc"
     word = args[-1] if args and args[-1] != cc else ""
     chosen = [m for m in MUTATIONS if word in m[0]]
+    if not word and os.environ.get("SNIC_NIGHTLY", "") in ("", "0") and "SNIC_TURN" in os.environ:
+        chosen = chosen[int(os.environ["SNIC_TURN"] or 0) % 2::2]  # by day every other one
     top = tempfile.mkdtemp(prefix="ddpnic_mutate_")
     bad = 0
     try:

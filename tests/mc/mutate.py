@@ -366,6 +366,8 @@ def main():
     a = parser.parse_args()
     sample = a.day and os.environ.get("SNIC_NIGHTLY", "") in ("", "0")
     chosen = [m for m in MUTATIONS if a.filter in m[0] and (len(m) > 5 or not sample)]
+    if sample and "SNIC_TURN" in os.environ:
+        chosen = chosen[int(os.environ["SNIC_TURN"] or 0) % 2::2]  # by day every other one of those
     bad = 0
     for m in MUTATIONS:
         with open(source(m[1]), encoding="utf-8") as f:

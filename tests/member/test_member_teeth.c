@@ -85,11 +85,14 @@ static uint64_t teeth_hunt(const struct teeth_case *c, uint64_t seeds)
 
 static void test_member_teeth_each_defect_is_found(void **state)
 {
-    int missed = 0;
+    const uint64_t stride = support_stride(2, 6);
+    int missed = 0, tried = 0;
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = support_turn(stride); i < sizeof(cases) / sizeof(cases[0]); i += stride) {
         missed += teeth_hunt(&cases[i], 4000) == 0;
-    printf("%zu bugs tried, %d not found\n", sizeof(cases) / sizeof(cases[0]), missed);
+        tried++;
+    }
+    printf("%d bugs tried, %d not found\n", tried, missed);
     assert_int_equal(missed, 0);
 }
 

@@ -18,7 +18,7 @@ snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_config replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c sim/swarm_real.c
-  sim/solar_cipher.c TIMEOUT 3600)
+  sim/solar_cipher.c LABELS each3_replica_sim@single each3_replica_sim@noassert TIMEOUT 3600)
 foreach(t replica replica_crypto replica_versions replica_burst replica_sealed replica_log
     replica_lin replica_lasting replica_config replica_sim)
   if(TARGET test_${t})
@@ -37,7 +37,7 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
   endforeach()
 endif()
 if(TARGET test_replica_sim)
-  snic_mutants(replica replica 4)
+  snic_mutants(replica replica 8)
 endif()
 # A seed is the same run with every compiler and at every level of optimisation.
 find_program(SNIC_PYTHON python3)

@@ -94,11 +94,11 @@ static void runs(uint64_t from, uint64_t count, uint64_t ios, uint32_t check)
            simulated, seconds, (double)sum / seconds, (double)datagrams / seconds);
 }
 
-/* By day 6 runs of 100,000 I/Os, at night 200 of a million, in parts: list/solar.cmake. */
+/* By day 4 runs of 100,000 I/Os, at night 200 of a million, in parts: list/solar.cmake. */
 static void test_solar_sim_long_runs_nothing_broken(void **state)
 {
     (void)state;
-    runs(number("SNIC_SIM_FROM", support_seed()), number("SNIC_SIM_COUNT", support_rounds(6, 20)),
+    runs(number("SNIC_SIM_FROM", support_seed()), number("SNIC_SIM_COUNT", support_rounds(4, 20)),
          number("SNIC_SIM_IOS", 100000), 256);
 }
 
@@ -106,7 +106,7 @@ static void test_solar_sim_long_runs_nothing_broken(void **state)
 static void test_solar_sim_short_runs_checked_whole_nothing_broken(void **state)
 {
     (void)state;
-    runs(1000 + support_seed(), support_rounds(24, 400), 4000, 1);
+    runs(1000 + support_seed(), support_rounds(12, 400), 4000, 1);
 }
 
 /* A seed determines all, with any compiler: a change of the engine or of the world changes this

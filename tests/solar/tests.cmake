@@ -19,7 +19,7 @@ foreach(t solar_sim solar_scenes solar_auth solar_edges)
   endif()
 endforeach()
 if(TARGET test_solar_scenes)
-  snic_mutants(solar solar 6)
+  snic_mutants(solar solar 12)
 endif()
 # The night's runs, in parts, so that one that passed stays passed: 20 times 10 of a million.
 if(TARGET test_solar_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND

@@ -29,5 +29,5 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
     set_tests_properties(ddp_server_client PROPERTIES LABELS "ddp;replica;storeclient" TIMEOUT 600)
   endif()
   set_tests_properties(ddp_server_nodes ddp_server_redis PROPERTIES
-    LABELS "ddp;replica" TIMEOUT 600)
+    LABELS "ddp;replica;waits" TIMEOUT 900)
 endif()

@@ -38,6 +38,14 @@ class Tonight(Exception):
     pass
 
 
+def by_turns(number):
+    """With a sanitizer, by day, every other one of what takes long, by SNIC_TURN; not by its last
+    digits, which chose the mode."""
+    if os.environ.get("SNIC_SANITIZED") and not NIGHTLY and \
+            (int(os.environ.get("SNIC_TURN") or 0) // 5 + number) % 2:
+        raise Tonight
+
+
 def no_threads():
     """What the test is about has nothing to do with threads."""
     if THREADS_ONLY and not NIGHTLY:
@@ -354,6 +362,7 @@ def test_offloaded_expiry(ctx):
 
 def test_offload_of_memory(ctx):
     """What the host has in memory it answers itself, unless all is to be offloaded."""
+    by_turns(4)
     if ctx.mode == "monolith":
         raise Skip("nothing is offloaded")
     for offload in ("on", "all"):
@@ -377,6 +386,7 @@ def test_offload_of_memory(ctx):
 
 def test_compaction(ctx):
     """Overwriting several times the device's size keeps working, and nothing is lost."""
+    by_turns(1)
     rng = ctx.rng()
     node = ctx.server(size="192M")
     with node, node.conn() as c:
@@ -409,6 +419,7 @@ def test_compaction(ctx):
 
 def test_full_device(ctx):
     """Without space writes get an error, reads continue, deletes make room again."""
+    by_turns(3)
     if ctx.mode == "monolith":
         raise Skip("its files share a file system with everything else")
     node = ctx.server(size="160M")
@@ -450,6 +461,7 @@ def test_full_device(ctx):
 
 def test_restart(ctx):
     """What was written is there after SIGTERM, SHUTDOWN and, under sync always, kill -9."""
+    by_turns(0)
     node = ctx.server(sync="always")
     far = int(time.time()) + 100000
     with node:
@@ -550,6 +562,7 @@ def run_once(ctx, node, *extra):
 
 def test_start_errors(ctx):
     """Each mistake ends in one clear line and an exit status that is not 0."""
+    by_turns(2)
     no_threads()
     node = ctx.server()
     code, out, _ = run_once(ctx, node, "--help")
@@ -791,6 +804,7 @@ def test_host_killed(ctx):
 
 def test_dpu_killed(ctx):
     """Clients see the connection end; the host re-attaches with what it holds in memory."""
+    by_turns(6)
     if ctx.mode != "two":
         raise Skip("one process")
     for sync in ("always", "none"):
@@ -818,6 +832,7 @@ def test_dpu_killed(ctx):
 
 def test_less_than_before(ctx):
     """Smaller segments or fewer databases than the log has would lose keys: refused."""
+    by_turns(5)
     no_threads()
     node = ctx.server(segment="32M", size="512M")
     try:
@@ -866,6 +881,7 @@ def fake_host(path):
 
 def test_strange_hosts(ctx):
     """A peer that takes the host's place and is cut off, or is silent, loses it to a real one."""
+    by_turns(7)
     if ctx.mode != "two":
         raise Skip("one process")
     node = ctx.server(sync="always")

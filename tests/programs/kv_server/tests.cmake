@@ -103,6 +103,7 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     endforeach()
     set_property(TEST kv_${t}_single kv_${t}_two APPEND PROPERTY LABELS each2_kv_${t})
   endforeach()
+  set_property(TEST kv_memory_monolith kv_memory_single kv_memory_two APPEND PROPERTY LABELS waits)
   add_test(NAME kv_commands COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_LIST_DIR}/test_kv_commands.py $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_commands PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900)

@@ -31,8 +31,9 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   set(_exerciser each4_exerciser)
   set(_posix_two each2_posix_two)
   set(_rados each2_kvfs_rados)
+  set(_two_mounts each2_kvfs_long)
   if(_sanitized)
-    foreach(v _scope _exerciser _posix_two _rados)
+    foreach(v _scope _exerciser _posix_two _rados _two_mounts)
       set(${v} nightly)
     endforeach()
   endif()
@@ -91,11 +92,11 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_setid lmdb ${_scope} "" kvfs_setid.sh)
   kvfs_mount_test(kvfs_setid_two lmdb ${_posix_two} --two-process kvfs_setid.sh)
   kvfs_mount_test(kvfs_setid_nvmefs lmdb ${_posix_two} "${_nvmefs}" kvfs_setid.sh)
-  kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
+  kvfs_mount_test(kvfs_two_mounts lmdb ${_two_mounts} "" kvfs_two_mounts.sh)
   kvfs_mount_test(kvfs_large lmdb ${_scope} "" kvfs_large.sh)
   kvfs_mount_test(kvfs_large_two lmdb nightly --two-process kvfs_large.sh)
   kvfs_mount_test(kvfs_large_nvmefs lmdb nightly "${_nvmefs}" kvfs_large.sh)
-  kvfs_mount_test(kvfs_big_folder lmdb ${_scope} "" kvfs_big_folder.sh)
+  kvfs_mount_test(kvfs_big_folder lmdb ${_two_mounts} "" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_two lmdb nightly --two-process kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_nvmefs lmdb nightly "${_nvmefs}" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_rados rados nightly "" kvfs_big_folder.sh)
@@ -143,7 +144,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)
     foreach(p git build sqlite postgres tar rsync fio dbench stressng bonnie)
-      kvfs_mount_test(kvfs_program_${p} lmdb everyday "" kvfs_programs.sh ${p})
+      kvfs_mount_test(kvfs_program_${p} lmdb each2_kvfs_program "" kvfs_programs.sh ${p})
       set(_s nightly)
       if(p STREQUAL git)
         set(_s ${_rados})
@@ -158,7 +159,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
 endif()
 if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME kvfs_mount_program COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/kvfs_mount_program.sh)
-  set_tests_properties(kvfs_mount_program PROPERTIES LABELS "fs;kvfs_mount;slow" SKIP_RETURN_CODE 77
-    TIMEOUT 600
+  set_tests_properties(kvfs_mount_program PROPERTIES LABELS "fs;kvfs_mount;slow;waits"
+    SKIP_RETURN_CODE 77 TIMEOUT 600
     ENVIRONMENT "KVFS_MOUNT=$<TARGET_FILE:kvfs_mount>;KVFS_TOOL=$<TARGET_FILE:kvfs_tool>")
 endif()

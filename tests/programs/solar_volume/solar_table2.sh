@@ -13,7 +13,8 @@
 # Row programs: fio, which verifies what it wrote, and nbdcopy, with an ext4 image there and back
 # again and again, on solar_volume's clients, through all of that one after the other.
 #
-# One round by day, ten by night (SNIC_NIGHTLY=1) or SNIC_TABLE2_ROUNDS of them. Needs root,
+# One round by day, of every other fault of the fabric, by SNIC_TURN; ten of all by night
+# (SNIC_NIGHTLY=1) or SNIC_TABLE2_ROUNDS of them. Needs root,
 # nft, ip, ethtool; skips otherwise (77). The fabric's names are its tool's, so one run waits for
 # another; whatever becomes of this process, a guardian takes the fabric down.
 set -u
@@ -25,8 +26,15 @@ shift 2
 nightly=${SNIC_NIGHTLY:-}
 [ "$nightly" != 0 ] || nightly=
 rounds=${SNIC_TABLE2_ROUNDS:-$([ -n "$nightly" ] && echo 10 || echo 1)}
-every="none port_fail tor_fail spine_fail drop75 drop75_1spine reboot bh_tor bh_spine bh_ports \
-server_killed"
+every=none
+n=0
+for w in port_fail tor_fail spine_fail drop75 drop75_1spine reboot bh_tor bh_spine bh_ports; do
+    n=$((n + 1))
+    if [ -n "$nightly${SNIC_TABLE2_ROUNDS:-}" ] || [ $(((n + ${SNIC_TURN:-0}) % 2)) = 0 ]; then
+        every="$every $w"
+    fi
+done
+every="$every server_killed"
 rows=${*:-$every programs}
 clients=16 disk=4M fio_disk=17 ext4_disk=18
 where=10.77.200.1

@@ -49,8 +49,8 @@ if(NOT TARGET ddp_server)
 endif()
 list(APPEND _dh_parts --server $<TARGET_FILE:ddp_server>)
 ddp_harness_test(ddp_faults_three "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 25)
-ddp_harness_test(ddp_faults_five "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5 --seconds 20
-  --shards 2)
+ddp_harness_test(ddp_faults_five each2_ddp_long ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5
+  --seconds 20 --shards 2)
 ddp_harness_test(ddp_faults_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
   --schedule ${_dh}/ddp_lie.schedule --lie --expect-wrong)
 ddp_harness_test(ddp_faults_power "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 11
@@ -58,7 +58,7 @@ ddp_harness_test(ddp_faults_power "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
 ddp_harness_test(ddp_faults_overclaim "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 11
   --schedule ${_dh}/ddp_overclaim.schedule --overclaim
   "--expect-wrong=had to survive,it left,more copies,misses a value,older version,deleted it")
-ddp_harness_test(ddp_burst "" ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
+ddp_harness_test(ddp_burst each2_ddp_long ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
   --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 35)
 ddp_harness_test(ddp_faults_m4 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
   --schedule ${_dh}/ddp_m4.schedule --steady)
