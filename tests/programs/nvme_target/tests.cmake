@@ -8,3 +8,8 @@ if(TARGET test_nvme_target)
   target_compile_definitions(test_nvme_target PRIVATE NVME_TARGET="$<TARGET_FILE:nvme_target>")
   add_dependencies(test_nvme_target nvme_target)
 endif()
+# Software emulation of a machine: some minutes of CPU, so by night.
+add_test(NAME nvme_linux COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/nvme_linux.sh
+  $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/nvme_linux)
+set_tests_properties(nvme_linux PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77
+  TIMEOUT 1200)
