@@ -358,6 +358,12 @@ SNIC_API struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t
  */
 SNIC_API uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g) SNIC_NONNULL(1);
 /**
+ * An I/O that poll gave (asserted) goes to the device only now: its latency counts from here.
+ * [owner]
+ */
+SNIC_API void snic_gimbal_begin(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_t now_ns)
+    SNIC_NONNULL(1, 2);
+/**
  * The device finished an I/O that poll gave (asserted): it is the caller's again. [owner]
  * @param outcome  enum snic_gimbal_outcome (asserted)
  */

@@ -156,6 +156,27 @@ SNIC_API SNIC_NODISCARD int snic_qos_tenant_set(struct snic_io *io, uint32_t id,
  */
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_remove(struct snic_io *io, uint32_t id) SNIC_NONNULL(1);
 
+/* ---- Two steps: a write whose data have yet to be fetched ---- */
+
+/** The switch admits the write: fetch its data, then snic_qos_commit(). From the loop. */
+typedef void (*snic_qos_granted_fn)(struct snic_io_req *req);
+/**
+ * Queue a WRITE that is complete apart from the contents of its memory. When the switch admits its
+ * first part @p granted is called, once; nothing reaches the device before snic_qos_commit().
+ * Meanwhile it occupies slots of its tenant, and no place at the device. snic_io_cancel() ends the
+ * reservation, before or after @p granted: done follows, and @p granted does not. Refusals as of
+ * submit: done without @p granted. snic_io_close() cancels what is not committed. [owner]
+ * @return as snic_io_submit() of one request: 1, 0, SNIC_EIO or SNIC_ECANCELED; SNIC_EINVAL another
+ *         operation
+ */
+SNIC_API SNIC_NODISCARD int snic_qos_reserve(struct snic_io *io, struct snic_io_req *req,
+                                             snic_qos_granted_fn granted) SNIC_NONNULL(1, 2, 3);
+/**
+ * The data of a granted write (asserted), not cancelled since, are in its memory: on to the device.
+ * No effect if the device failed meanwhile: done follows with its error. [owner]
+ */
+SNIC_API void snic_qos_commit(struct snic_io *io, struct snic_io_req *req) SNIC_NONNULL(1, 2);
+
 /* ---- Views: copies, cheap ---- */
 
 struct snic_qos_view {

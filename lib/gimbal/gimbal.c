@@ -292,6 +292,13 @@ uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g)
     return g->deadline_ns;
 }
 
+void snic_gimbal_begin(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_t now_ns)
+{
+    SNIC_ASSERT((io->state & 0xff) == GIMBAL_IO_OUT);
+    gimbal_now(g, now_ns);
+    io->sent_ns = g->now_ns;
+}
+
 void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int outcome,
                           uint64_t now_ns)
 {

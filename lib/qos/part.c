@@ -193,6 +193,8 @@ void qos_withdraw(struct qos *q, struct qos_slot *slot, int error)
             part_unready(q, part);
             if (slot->req->op != SNIC_IO_FLUSH)
                 snic_gimbal_complete(q->gimbal, &part->gio, SNIC_GIMBAL_UNTIMED, q->now_ns);
+        } else if (part->state == QOS_PART_HELD) {
+            snic_gimbal_complete(q->gimbal, &part->gio, SNIC_GIMBAL_UNTIMED, q->now_ns);
         } else {
             continue;
         }
@@ -248,6 +250,9 @@ static int part_check_slot(const struct qos *q, const struct qos_slot *slot, uin
             return SNIC_ECORRUPT;
         *sent += part->state == QOS_PART_SENT;
         *pool += part != &slot->first;
+        if (slot->granted == NULL ? part->state == QOS_PART_HELD
+                                  : part->state == QOS_PART_READY || part->state == QOS_PART_SENT)
+            return SNIC_ECORRUPT; /* Q9 */
         n++;
     }
     if (n != slot->count || (slot->state != QOS_SLOT_ACTIVE && n > 0))

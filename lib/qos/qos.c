@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The io handle: submit, cancel, close, and the pump between the engine and the inner handle.
- * Invariants Q1 to Q8 are in qos_priv.h.
+ * Invariants Q1 to Q9 are in qos_priv.h.
  */
 #include "qos/qos_priv.h"
 
@@ -81,7 +81,32 @@ static void qos_ended(struct snic_loop_msg *msg)
 static void qos_end_later(struct qos *q, struct qos_slot *slot)
 {
     slot->state = QOS_SLOT_ENDING;
-    snic_loop_defer(q->io.loop, &slot->msg);
+    slot->granted = NULL;
+    if (!slot->grant_on) /* else that message ends it */
+        snic_loop_defer(q->io.loop, &slot->msg);
+}
+
+static void qos_grant(struct snic_loop_msg *msg)
+{
+    struct qos_slot *slot = SNIC_CONTAINER(msg, struct qos_slot, grant);
+    slot->grant_on = 0;
+    if (slot->state == QOS_SLOT_ENDING) {
+        qos_finish(slot->qos, slot);
+        return;
+    }
+    slot->notified = 1;
+    slot->granted(slot->req);
+}
+
+/** The engine gave out a part of a request that has not its data yet. */
+static void qos_hold(struct qos *q, struct qos_part *part)
+{
+    struct qos_slot *slot = part->slot;
+    part->state = QOS_PART_HELD;
+    if (slot->notified || slot->grant_on)
+        return;
+    slot->grant_on = 1;
+    snic_loop_defer(q->io.loop, &slot->grant);
 }
 
 static void qos_refuse(struct qos *q, struct qos_slot *slot, int error)
@@ -159,6 +184,13 @@ static void qos_arm(struct qos *q)
         snic_loop_arm(q->io.loop, &q->timer, at);
 }
 
+static void qos_make_ready(struct qos *q, struct qos_part *part)
+{
+    part->state = QOS_PART_READY;
+    snic_queue_push(&q->ready, &part->node);
+    q->ready_count++;
+}
+
 /** What the engine lets go now goes. Nothing in here calls a done. */
 void qos_pump(struct qos *q)
 {
@@ -169,11 +201,12 @@ void qos_pump(struct qos *q)
                q->sent + q->ready_count < q->opts.device_depth &&
                (g = snic_gimbal_poll(q->gimbal, q->now_ns)) != NULL) {
             struct qos_part *part = SNIC_CONTAINER(g, struct qos_part, gio);
-            part->state = QOS_PART_READY;
-            snic_queue_push(&q->ready, &part->node);
-            q->ready_count++;
+            if (part->slot->granted != NULL)
+                qos_hold(q, part);
+            else
+                qos_make_ready(q, part);
         }
-        more = q->ready_count > 0 && qos_send(q) && g != NULL;
+        more = qos_send(q) && g != NULL;
     }
     qos_arm(q);
 }
@@ -257,9 +290,11 @@ static void qos_start(struct qos *q, struct qos_slot *slot)
         qos_feed(q, slot);
 }
 
-static int qos_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
+/* @p granted: NULL, or they are reservations. */
+static int qos_take(struct qos *q, struct snic_io_req **reqs, uint32_t n,
+                    snic_qos_granted_fn granted)
 {
-    struct qos *q = SNIC_CONTAINER(io, struct qos, io);
+    struct snic_io *io = &q->io;
     uint32_t i = 0;
     if (q->gone != 0 || q->closing)
         return q->gone != 0 ? q->gone : SNIC_ECANCELED;
@@ -283,6 +318,8 @@ static int qos_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
         slot->device_ns = UINT64_MAX;
         slot->os_error = 0;
         slot->cancelled = 0;
+        slot->granted = granted;
+        slot->notified = 0;
         snic_link_append(&q->active, &slot->link);
         qos_accept(q, reqs[i]);
         reqs[i]->backend[0] = (uint64_t)(uintptr_t)slot;
@@ -291,6 +328,11 @@ static int qos_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
     io->stats.queue_high = snic_max_u64(io->stats.queue_high, q->requests);
     qos_pump(q);
     return (int)i;
+}
+
+static int qos_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
+{
+    return qos_take(SNIC_CONTAINER(io, struct qos, io), reqs, n, NULL);
 }
 
 static void qos_cancel(struct snic_io *io, struct snic_io_req *req)
@@ -315,8 +357,14 @@ static void qos_close(struct snic_io *io)
     q->closing = 1;
     (void)qos_time(q, snic_loop_clock(io->loop));
     qos_tenants_uncap(q);
-    for (struct snic_link *l = q->active.next; l != &q->active; l = l->next)
-        qos_leaving_queued(q, SNIC_CONTAINER(l, struct qos_slot, link));
+    for (struct snic_link *l = q->active.next; l != &q->active; l = l->next) {
+        struct qos_slot *slot = SNIC_CONTAINER(l, struct qos_slot, link);
+        qos_leaving_queued(q, slot);
+        if (slot->granted == NULL)
+            continue;
+        qos_withdraw(q, slot, SNIC_ECANCELED);
+        qos_end_later(q, slot);
+    }
     qos_pump(q);
     while (q->requests > 0 || !snic_io_room_idle(&q->room)) {
         int r = snic_loop_once(io->loop, SNIC_NEVER);
@@ -347,6 +395,35 @@ static const struct snic_io_ops qos_ops = {
     .close = qos_close,
     .wait = qos_wait_for_room,
 };
+
+int snic_qos_reserve(struct snic_io *io, struct snic_io_req *req, snic_qos_granted_fn granted)
+{
+    SNIC_ASSERT(io->ops == &qos_ops);
+    if (req->op != SNIC_IO_WRITE)
+        return SNIC_EINVAL;
+    return qos_take(SNIC_CONTAINER(io, struct qos, io), &req, 1, granted);
+}
+
+void snic_qos_commit(struct snic_io *io, struct snic_io_req *req)
+{
+    struct qos *q = SNIC_CONTAINER(io, struct qos, io);
+    struct qos_slot *slot = (struct qos_slot *)(uintptr_t)req->backend[0];
+    SNIC_ASSERT(io->ops == &qos_ops);
+    SNIC_ASSERT(slot->req == req);
+    if (slot->state == QOS_SLOT_ENDING)
+        return; /* the device is gone */
+    SNIC_ASSERT(slot->granted != NULL && slot->notified);
+    uint64_t now = qos_time(q, snic_loop_clock(io->loop));
+    slot->granted = NULL;
+    for (struct snic_link *l = slot->parts.next; l != &slot->parts; l = l->next) {
+        struct qos_part *part = SNIC_CONTAINER(l, struct qos_part, link);
+        if (part->state != QOS_PART_HELD)
+            continue;
+        snic_gimbal_begin(q->gimbal, &part->gio, now);
+        qos_make_ready(q, part);
+    }
+    qos_pump(q);
+}
 
 int snic_qos_check(const struct snic_io *io)
 {
@@ -466,6 +543,7 @@ static void qos_init(struct qos *q, struct snic_io *inner)
         struct qos_slot *slot = &q->slots[i];
         slot->qos = q;
         slot->msg.fn = qos_ended;
+        slot->grant.fn = qos_grant;
         snic_link_init(&slot->link);
         snic_link_init(&slot->parts);
         slot->first.slot = slot;

@@ -11,7 +11,8 @@
  *      slot->parts; or ENDING: no part is out, its message is deferred. `requests` counts the
  *      last two.
  *  Q2  A part is FREE; QUEUED: the engine has it; READY: the engine gave it out, or it is a
- *      FLUSH, and it is on `ready`; SENT: the inner handle has it. `sent` counts those.
+ *      FLUSH, and it is on `ready`; HELD: the engine gave it out, and its request has not its
+ *      data yet; SENT: the inner handle has it. `sent` counts those.
  *  Q3  done is called from qos_finish() alone, from the loop, after the slot was freed.
  *  Q4  A slot has at least one part out until its request is whole or stopped: its own first
  *      part needs no pool, so requests proceed when the pool is empty.
@@ -21,6 +22,8 @@
  *      default tenant, always ADDED and not in the hash.
  *  Q7  An automatic tenant without requests is on `idle`, the longest idle first.
  *  Q8  After qos_pump() `inner_room` waits if `ready` is not empty and the device is not gone.
+ *  Q9  A slot with `granted` is reserved and not committed: none of its parts is READY or SENT.
+ * While its grant message is deferred the slot is not freed.
  */
 #ifndef SNIC_QOS_PRIV_H
 #define SNIC_QOS_PRIV_H
@@ -35,7 +38,13 @@
 /** To the inner handle in one call. */
 #define SNIC_QOS__BATCH 32u
 
-enum qos_part_state { QOS_PART_FREE, QOS_PART_QUEUED, QOS_PART_READY, QOS_PART_SENT };
+enum qos_part_state {
+    QOS_PART_FREE,
+    QOS_PART_QUEUED,
+    QOS_PART_READY,
+    QOS_PART_HELD,
+    QOS_PART_SENT
+};
 enum qos_slot_state { QOS_SLOT_FREE, QOS_SLOT_ACTIVE, QOS_SLOT_ENDING };
 enum qos_tenant_state { QOS_TENANT_FREE, QOS_TENANT_ADDED, QOS_TENANT_LEAVING };
 
@@ -53,8 +62,12 @@ struct qos_part {
 struct qos_slot {
     struct snic_link link; /* q->active                                                  */
     struct snic_loop_msg msg;
+    struct snic_loop_msg grant;
     struct snic_link parts;
     struct qos *qos;
+    snic_qos_granted_fn granted; /* Q9 */
+    uint32_t grant_on;           /* the message is deferred */
+    uint32_t notified;           /* granted was called */
     struct snic_io_req *req;
     struct qos_slot *next_free;
     enum qos_slot_state state;

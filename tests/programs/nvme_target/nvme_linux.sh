@@ -72,7 +72,8 @@ cat >root/init <<'INIT'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin:/sbin
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
+mount -t proc proc /proc; mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
 for m in $(cat /modules/order); do insmod /modules/$m 2>/dev/null; done
 . /job
 sync
@@ -84,9 +85,13 @@ fail() { echo "LINUX FAILED: $*"; dmesg | tail -30; poweroff -f; sleep 60; }
 step() { echo "LINUX $(cut -d' ' -f1 /proc/uptime) s: $*"; }
 for i in /sys/class/net/*; do
     n=${i##*/}
-    [ $n = lo ] || { ifconfig $n 10.0.2.15 netmask 255.255.255.0 up; route add default gw 10.0.2.2; }
+    [ $n = lo ] && continue
+    ifconfig $n 10.0.2.15 netmask 255.255.255.0 up
+    route add default gw 10.0.2.2
 done
-connect() { nvme connect -t tcp -a 10.0.2.2 -s $port -n $nqn -c 1 -l 120 "$@" || fail "connect $*"; }
+connect() {
+    nvme connect -t tcp -a 10.0.2.2 -s $port -n $nqn -c 1 -l 120 "$@" || fail "connect $*"
+}
 device() {
     for i in $(seq 100); do
         [ -b /dev/nvme0n1 ] && [ -b /dev/nvme0n2 ] && return
