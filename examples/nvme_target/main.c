@@ -142,6 +142,8 @@ static void add_namespace(struct tg_namespace *ns)
     struct snic_nvmet_ns_opts o = {.opts_size = sizeof(o), .nsid = ns->number};
     tg_open(g.loop, ns);
     o.io = ns->io;
+    o.reserve = ns->qos != NULL ? snic_qos_reserve : NULL;
+    o.commit = ns->qos != NULL ? snic_qos_commit : NULL;
     tg_uuid(ns, o.uuid);
     int r = snic_nvmet_ns_add(g.target, ns->subsystem, &o);
     if (r == SNIC_ENOTSUP)

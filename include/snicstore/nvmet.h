@@ -141,6 +141,11 @@ SNIC_API void snic_nvmet_run(struct snic_nvmet *t) SNIC_NONNULL(1);
 
 typedef void (*snic_nvmet_ns_removed_fn)(void *ctx, struct snic_io *io);
 
+/** As snic_qos_reserve() and snic_qos_commit(). */
+typedef int (*snic_nvmet_reserve_fn)(struct snic_io *io, struct snic_io_req *req,
+                                     void (*granted)(struct snic_io_req *req));
+typedef void (*snic_nvmet_commit_fn)(struct snic_io *io, struct snic_io_req *req);
+
 /** Zero it, set opts_size, io and an identifier. */
 struct snic_nvmet_ns_opts {
     uint32_t opts_size;
@@ -151,6 +156,10 @@ struct snic_nvmet_ns_opts {
     uint32_t group;     /**< ANA group; default 1                                               */
     uint8_t nguid[16];  /**< at least one of the two must not be 0                              */
     uint8_t uuid[16];
+    /** Where io is a switch, both: a write that is not in its capsule is admitted by the switch
+     * before its data are requested, so what the host does not send delays that host only. */
+    snic_nvmet_reserve_fn reserve;
+    snic_nvmet_commit_fn commit;
 };
 /**
  * Add a namespace. Its size is the handle's, rounded down to blocks; it is read-only where the

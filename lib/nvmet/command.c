@@ -2,8 +2,8 @@
 /*
  * Commands, from the capsule to the response.
  *
- *   capsule -> io_check -> memory -> R2T and data -> io_start -> device -> response
- *   capsule ->             memory -> R2T and data -> nvmesub            -> response
+ *   capsule -> io_check -> memory -> switch -> R2T and data -> io_start -> device -> response
+ *   capsule ->             memory ->           R2T and data -> nvmesub            -> response
  */
 #include "nvmet/nvmet_priv.h"
 
@@ -21,7 +21,7 @@ void nvmet_cmd_free(struct nvmet_cmd *cmd)
         nvmet_conn_dirty(c);
 }
 
-static void nvmet_cmd_enter(struct nvmet_cmd *cmd, uint8_t state, struct snic_link *list)
+void nvmet_cmd_enter(struct nvmet_cmd *cmd, uint8_t state, struct snic_link *list)
 {
     snic_link_remove(&cmd->link);
     cmd->state = state;
@@ -141,32 +141,39 @@ static void nvmet_cmd_hold(struct nvmet_cmd *cmd)
     nvmet_cmd_enter(cmd, NVMET_CMD_HELD, &cmd->c->held);
 }
 
+/* It is not to run, or not now. */
+static void nvmet_cmd_refuse(struct nvmet_cmd *cmd, int what, const struct snic_nvme_cqe *cqe)
+{
+    if (cmd->reserved) /* nvmet_cmd_returned() starts it again */
+        nvmet_device_release(cmd);
+    else if (what == SNIC_NVMESUB_IO_STATUS)
+        nvmet_cmd_finish(cmd, cqe, 0);
+    else if (what == SNIC_NVMESUB_IO_HOLD)
+        nvmet_cmd_hold(cmd);
+    else
+        nvmet_cmd_free(cmd);
+}
+
 static void nvmet_cmd_start(struct nvmet_cmd *cmd)
 {
     struct nvmet_conn *c = cmd->c;
-    struct snic_nvme_cqe cqe;
-    if (cmd->verdict != 0) {
-        nvmet_cmd_status(cmd, cmd->verdict, 0);
+    struct snic_nvme_cqe cqe = {.status = cmd->verdict};
+    int what = SNIC_NVMESUB_IO_STATUS;
+    if (cmd->verdict == 0)
+        what = snic_nvmesub_io_start(c->sub->view, &c->queue, &cmd->op, &cqe);
+    if (what != SNIC_NVMESUB_IO_RUN) {
+        nvmet_cmd_refuse(cmd, what, &cqe);
         return;
     }
-    switch (snic_nvmesub_io_start(c->sub->view, &c->queue, &cmd->op, &cqe)) {
-    case SNIC_NVMESUB_IO_RUN:
-        c->active++;
-        c->s->stats.at_device++;
-        cmd->ns->inside++;
-        snic_link_remove(&cmd->link);
-        nvmet_device_start(cmd);
-        break;
-    case SNIC_NVMESUB_IO_STATUS:
-        nvmet_cmd_finish(cmd, &cqe, 0);
-        break;
-    case SNIC_NVMESUB_IO_HOLD:
-        nvmet_cmd_hold(cmd);
-        break;
-    default:
-        nvmet_cmd_free(cmd);
-        break;
+    c->s->stats.at_device++;
+    snic_link_remove(&cmd->link);
+    if (cmd->reserved) {
+        nvmet_device_commit(cmd);
+        return;
     }
+    c->active++;
+    cmd->ns->inside++;
+    nvmet_device_start(cmd);
 }
 
 /* Its data are complete. */
@@ -222,14 +229,10 @@ static int nvmet_cmd_grant(struct nvmet_cmd *cmd)
     return 1;
 }
 
-/* @return 0 there is no memory, or no R2T, for it now */
-static int nvmet_cmd_admit(struct nvmet_cmd *cmd)
+/* @return 0 there is no memory for it now */
+static int nvmet_cmd_place(struct nvmet_cmd *cmd)
 {
     struct nvmet_conn *c = cmd->c;
-    if (cmd->verdict != 0) { /* its namespace may be gone */
-        nvmet_cmd_status(cmd, cmd->verdict, 0);
-        return 1;
-    }
     uint32_t bytes = nvmet_cmd_bytes(cmd);
     uint32_t pages = (bytes + SNIC_NVMET__PAGE - 1) / SNIC_NVMET__PAGE;
     if (pages > 0 && !nvmet_pages_take(c, pages, &cmd->page))
@@ -237,20 +240,29 @@ static int nvmet_cmd_admit(struct nvmet_cmd *cmd)
     unsigned char *base = c->arena + (size_t)cmd->page * SNIC_NVMET__PAGE;
     unsigned char *host = base + (cmd->op.kind == SNIC_NVMESUB_COMPARE ? cmd->op.bytes : 0);
     cmd->pages = pages;
+    cmd->admitted = 1;
     if (cmd->wanted > 0) {
         cmd->data = host;
-        if (nvmet_cmd_grant(cmd))
-            return 1;
-        nvmet_pages_put(c, cmd->page, pages);
-        cmd->pages = 0;
-        return 0;
-    }
-    if (pages > 0 && cmd->in > 0 && cmd->op.kind != SNIC_NVMESUB_VERIFY) {
+    } else if (pages > 0 && cmd->in > 0) {
         memcpy(host, cmd->data, cmd->in);
         cmd->data = host;
     } else if (pages > 0) {
         cmd->data = base;
     }
+    return 1;
+}
+
+/* @return 0 there is no memory, or no R2T, for it now */
+static int nvmet_cmd_admit(struct nvmet_cmd *cmd)
+{
+    if (cmd->verdict != 0 && !cmd->reserved) { /* its namespace may be gone */
+        nvmet_cmd_status(cmd, cmd->verdict, 0);
+        return 1;
+    }
+    if (!cmd->admitted && !nvmet_cmd_place(cmd))
+        return 0;
+    if (cmd->wanted > 0)
+        return nvmet_device_reserve(cmd) || nvmet_cmd_grant(cmd);
     nvmet_cmd_go(cmd);
     return 1;
 }
@@ -262,6 +274,32 @@ static void nvmet_cmd_need(struct nvmet_cmd *cmd)
         return;
     c->s->stats.waits++;
     nvmet_cmd_enter(cmd, NVMET_CMD_MEMORY, &c->memory);
+}
+
+void nvmet_cmd_granted(struct nvmet_cmd *cmd)
+{
+    struct nvmet_conn *c = cmd->c;
+    if (nvmet_cmd_grant(cmd))
+        return;
+    nvmet_cmd_enter(cmd, NVMET_CMD_MEMORY, &c->memory);
+    nvmet_conn_dirty(c);
+}
+
+void nvmet_cmd_returned(struct nvmet_cmd *cmd)
+{
+    if (cmd->c->stopping) {
+        nvmet_cmd_free(cmd);
+    } else if (cmd->state == NVMET_CMD_RESERVED) {
+        if (cmd->verdict != 0 || cmd->complete) {
+            nvmet_cmd_start(cmd);
+            return;
+        }
+        cmd->refused = 1;
+        nvmet_cmd_granted(cmd);
+    } else { /* it waits for an R2T or its data, and needs no reservation any more */
+        cmd->refused = 1;
+        nvmet_conn_dirty(cmd->c);
+    }
 }
 
 void nvmet_cmd_memory(struct nvmet_conn *c)
@@ -332,8 +370,10 @@ void nvmet_cmd_data(struct nvmet_conn *c, const struct snic_nvmetcp_event *e)
         if (cmd->handle != e->command)
             continue;
         SNIC_ASSERT(e->all);
-        if (e->reason != 0)
-            nvmet_cmd_status(cmd, SNIC_NVME_SC_TRANSPORT, 0); /* the data are damaged */
+        if (e->reason != 0) /* the data are damaged */
+            cmd->verdict = SNIC_NVME_SC_TRANSPORT;
+        if (e->reason != 0 && cmd->kind != NVMET_KIND_IO)
+            nvmet_cmd_status(cmd, cmd->verdict, 0);
         else
             nvmet_cmd_go(cmd);
         return;
@@ -359,7 +399,7 @@ int nvmet_cmd_abort(struct nvmet_conn *c, uint16_t cid)
     for (size_t i = 0; i < SNIC_COUNTOF(lists); i++)
         for (struct snic_link *l = lists[i]->next; l != lists[i]; l = l->next) {
             struct nvmet_cmd *cmd = SNIC_CONTAINER(l, struct nvmet_cmd, link);
-            if (snic_get_le16(cmd->sqe + 2) != cid)
+            if (cmd->reserved || snic_get_le16(cmd->sqe + 2) != cid)
                 continue;
             nvmet_cmd_status(cmd, SNIC_NVME_SC_ABORT_REQUESTED, 0);
             return 1;

@@ -88,8 +88,12 @@ static void nvmet_conn_drop(struct nvmet_cmd *cmd)
     switch (cmd->state) {
     case NVMET_CMD_MEMORY:
     case NVMET_CMD_DATA:
+    case NVMET_CMD_RESERVED:
     case NVMET_CMD_HELD:
-        nvmet_cmd_free(cmd);
+        if (cmd->reserved)
+            nvmet_device_release(cmd);
+        else
+            nvmet_cmd_free(cmd);
         break;
     case NVMET_CMD_ROOM:
         nvmet_device_end(cmd, SNIC_NVME_SC_ABORT_REQUESTED, 0);

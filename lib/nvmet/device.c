@@ -149,12 +149,30 @@ static void nvmet_device_next(struct nvmet_cmd *cmd, uint32_t credit)
         nvmet_device_whole(cmd, credit);
 }
 
+/* The switch returns a request that was cancelled or refused before it was committed. */
+static void nvmet_reserve_ended(struct nvmet_cmd *cmd)
+{
+    struct nvmet_conn *c = cmd->c;
+    struct nvmet_ns *ns = cmd->ns;
+    cmd->reserved = NVMET_NOT_RESERVED;
+    c->active--;
+    ns->inside--;
+    nvmet_cmd_returned(cmd);
+    nvmet_busy_again(ns);
+    nvmet_quiesced(ns);
+    nvmet_conn_check(c);
+}
+
 static void nvmet_device_done(struct snic_io_req *req)
 {
     struct nvmet_cmd *cmd = SNIC_CONTAINER(req, struct nvmet_cmd, u.io);
-    SNIC_ASSERT(cmd->state == NVMET_CMD_DEVICE);
     struct nvmet_ns *ns = cmd->ns;
     int moves = req->op != SNIC_IO_FLUSH;
+    if (cmd->reserved) {
+        nvmet_reserve_ended(cmd);
+        return;
+    }
+    SNIC_ASSERT(cmd->state == NVMET_CMD_DEVICE);
     if (req->result == SNIC_EBUSY && !cmd->c->stopping && ns->inside > ns->busy_count + 1) {
         cmd->c->s->stats.rooms++;
         cmd->state = NVMET_CMD_ROOM;
@@ -280,6 +298,52 @@ void nvmet_device_start(struct nvmet_cmd *cmd)
         nvmet_device_next(cmd, 0);
 }
 
+/* ---- The switch ---- */
+
+static void nvmet_reserve_granted(struct snic_io_req *req)
+{
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(req, struct nvmet_cmd, u.io);
+    if (cmd->reserved == NVMET_IS_RESERVED && cmd->state == NVMET_CMD_RESERVED)
+        nvmet_cmd_granted(cmd);
+}
+
+int nvmet_device_reserve(struct nvmet_cmd *cmd)
+{
+    struct nvmet_ns *ns = cmd->ns;
+    if (cmd->kind != NVMET_KIND_IO || cmd->op.kind != SNIC_NVMESUB_WRITE || ns->reserve == NULL ||
+        cmd->reserved || cmd->refused)
+        return 0;
+    cmd->at = cmd->op.offset;
+    cmd->left = cmd->op.length;
+    nvmet_device_request(cmd);
+    if (ns->reserve(ns->io, &cmd->u.io, nvmet_reserve_granted) != 1) {
+        cmd->refused = 1; /* it waits for room when its data are there */
+        return 0;
+    }
+    cmd->reserved = NVMET_IS_RESERVED;
+    cmd->c->active++;
+    ns->inside++;
+    nvmet_cmd_enter(cmd, NVMET_CMD_RESERVED, NULL);
+    return 1;
+}
+
+void nvmet_device_commit(struct nvmet_cmd *cmd)
+{
+    SNIC_ASSERT(cmd->reserved == NVMET_IS_RESERVED);
+    cmd->reserved = NVMET_NOT_RESERVED;
+    cmd->state = NVMET_CMD_DEVICE;
+    cmd->ns->commit(cmd->ns->io, &cmd->u.io);
+}
+
+void nvmet_device_release(struct nvmet_cmd *cmd)
+{
+    if (cmd->state != NVMET_CMD_DATA || cmd->complete || cmd->c->stopping)
+        nvmet_cmd_enter(cmd, NVMET_CMD_RESERVED, NULL);
+    if (cmd->reserved == NVMET_IS_RESERVED)
+        snic_io_cancel(cmd->ns->io, &cmd->u.io);
+    cmd->reserved = NVMET_CANCELLED;
+}
+
 /* ---- Quiesce, flush ---- */
 
 static uint32_t nvmet_quiesce_status(const struct snic_nvmesub_action *a)
@@ -293,9 +357,10 @@ static void nvmet_quiesce_cmd(struct nvmet_cmd *cmd, const struct snic_nvmesub_a
     if (cmd->state == NVMET_CMD_ROOM || cmd->state == NVMET_CMD_DEVICE) {
         ns->quiesce_left += !cmd->quiesced;
         cmd->quiesced = 1;
-    } else if (cmd->state == NVMET_CMD_MEMORY || cmd->state == NVMET_CMD_HELD ||
-               cmd->state == NVMET_CMD_DATA) {
+    } else if (cmd->state != NVMET_CMD_SENDING) {
         cmd->verdict = (uint16_t)nvmet_quiesce_status(a); /* nvmet_cmd_start() gives it */
+        if (cmd->reserved)
+            nvmet_device_release(cmd);
     }
 }
 

@@ -207,7 +207,7 @@ static int nvmet_conn_fine(const struct snic_nvmet *s, const struct nvmet_conn *
     for (uint32_t i = 0; i < s->cmds; i++) {
         const struct nvmet_cmd *cmd = &c->cmds[i];
         active += cmd->state == NVMET_CMD_SUBSYSTEM || cmd->state == NVMET_CMD_ROOM ||
-                  cmd->state == NVMET_CMD_DEVICE;
+                  cmd->state == NVMET_CMD_DEVICE || (cmd->state != NVMET_CMD_FREE && cmd->reserved);
         if (cmd->state != NVMET_CMD_FREE)
             pages += cmd->pages;
         if (cmd->state == NVMET_CMD_HELD && snic_link_alone(&cmd->link))

@@ -3,8 +3,9 @@
  * The target's objects.
  *
  * T1  A command is FREE or in exactly one state. SUBSYSTEM: nvmesub has it. ROOM and DEVICE: it was
- *     started (io_start), and io_done follows. active of a connection counts those three and a
- *     flush of its own; inside of a namespace counts ROOM, DEVICE and flushes.
+ *     started (io_start), and io_done follows. reserved: a switch has its request, and nothing has
+ *     started. active of a connection counts SUBSYSTEM, ROOM, DEVICE, reserved commands and a flush
+ *     of its own; inside of a namespace counts all but the first.
  * T2  A connection's end: stopping is set once, with io_lost before any message to the subsystem,
  *     and then nothing of it starts; stopped() follows when active is 0. It is free when the
  *     socket is closed, the engine is over and it has stopped.
@@ -27,6 +28,7 @@ enum nvmet_cmd_state {
     NVMET_CMD_FREE = 0,
     NVMET_CMD_MEMORY,    /* waits for memory, in c->memory */
     NVMET_CMD_DATA,      /* its R2T is open, in c->granted */
+    NVMET_CMD_RESERVED,  /* until the switch grants or returns it */
     NVMET_CMD_HELD,      /* by a fence, in c->held */
     NVMET_CMD_SUBSYSTEM, /* nvmesub has it */
     NVMET_CMD_ROOM,      /* waits for the device to take it, in ns->room or ns->busy */
@@ -40,6 +42,8 @@ enum nvmet_cmd_kind {
     NVMET_KIND_FORWARD, /* of an I/O queue, for the subsystem */
     NVMET_KIND_IO
 };
+
+enum nvmet_reserved { NVMET_NOT_RESERVED = 0, NVMET_IS_RESERVED, NVMET_CANCELLED };
 
 enum nvmet_conn_kind { NVMET_CONN_NEW = 0, NVMET_CONN_ADMIN, NVMET_CONN_IO };
 
@@ -63,8 +67,12 @@ struct nvmet_cmd {
     uint8_t flushing; /* its own flush is at the device, FUA */
     uint8_t quiesced; /* a QUIESCE waits for it */
     uint8_t busy;     /* in ns->busy */
-    uint64_t at;      /* next byte of the device */
-    uint64_t left;    /* bytes from there */
+    uint8_t admitted; /* it has its memory */
+    uint8_t reserved; /* enum nvmet_reserved */
+    uint8_t refused;  /* the switch did not admit it: it goes without */
+    uint8_t pad;
+    uint64_t at;   /* next byte of the device */
+    uint64_t left; /* bytes from there */
     struct snic_iov iov;
     struct snic_nvmesub_op op;
     union {
@@ -128,6 +136,8 @@ struct nvmet_ns {
     uint64_t quiesce_sequence;
     snic_nvmet_ns_removed_fn removed;
     void *removed_ctx;
+    snic_nvmet_reserve_fn reserve;
+    snic_nvmet_commit_fn commit;
 };
 
 struct nvmet_sub {
@@ -190,6 +200,12 @@ void nvmet_pages_put(struct nvmet_conn *c, uint32_t first, uint32_t pages);
 void nvmet_device_start(struct nvmet_cmd *cmd);
 /** A started command that has not reached the device, or has left it, ends. */
 void nvmet_device_end(struct nvmet_cmd *cmd, uint32_t status, uint32_t credit);
+/** A reserved command whose data are there reaches the device. */
+void nvmet_device_commit(struct nvmet_cmd *cmd);
+/** Put the command before the switch. @return 0 it needs none, or there is none */
+int nvmet_device_reserve(struct nvmet_cmd *cmd);
+/** The reservation is not used: nvmet_cmd_returned() follows. */
+void nvmet_device_release(struct nvmet_cmd *cmd);
 void nvmet_device_room(struct snic_io_waiter *w);
 /** Answer a QUIESCE when nothing is left that it waits for. */
 void nvmet_quiesced(struct nvmet_ns *ns);
@@ -203,8 +219,13 @@ void nvmet_cmd_event(struct nvmet_conn *c, const struct snic_nvmetcp_event *e);
 void nvmet_cmd_data(struct nvmet_conn *c, const struct snic_nvmetcp_event *e);
 void nvmet_cmd_memory(struct nvmet_conn *c);
 void nvmet_cmd_retry(struct nvmet_cmd *cmd);
+/** The switch admits it: its data are requested. */
+void nvmet_cmd_granted(struct nvmet_cmd *cmd);
+/** The switch has returned a request that did not reach the device. */
+void nvmet_cmd_returned(struct nvmet_cmd *cmd);
 void nvmet_cmd_finish(struct nvmet_cmd *cmd, const struct snic_nvme_cqe *cqe, uint32_t data_out);
 void nvmet_cmd_free(struct nvmet_cmd *cmd);
+void nvmet_cmd_enter(struct nvmet_cmd *cmd, uint8_t state, struct snic_link *list);
 int nvmet_cmd_abort(struct nvmet_conn *c, uint16_t cid);
 
 /* subsystem.c */

@@ -310,6 +310,7 @@ int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t subsystem, const struct sni
     struct snic_nvmesub_ns_opts e = {.opts_size = sizeof(e)};
     memset(&full, 0, sizeof(full));
     if (snic_opts_copy(&full, sizeof(full), o) != 0 || full.io == NULL ||
+        (full.reserve == NULL) != (full.commit == NULL) ||
         (full.shift != 0 && full.shift != 9 && full.shift != 12))
         return SNIC_EINVAL;
     if (subsystem >= t->o.subsystems_max || t->subs[subsystem].engine == NULL)
@@ -335,6 +336,8 @@ int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t subsystem, const struct sni
     SNIC_ASSERT(ns->io == NULL && ns->inside == 0);
     ns->io = full.io;
     ns->removed = NULL;
+    ns->reserve = full.reserve;
+    ns->commit = full.commit;
     nvmet_sub_poll(sub);
     return r;
 }

@@ -144,6 +144,10 @@ static void test_nvmet_namespace_errors_change_nothing(void **state)
     n.shift = 0;
     n.io = NULL;
     assert_int_equal(snic_nvmet_ns_add(x.t, 0, &n), SNIC_EINVAL);
+    n.io = x.io;
+    n.reserve = snic_qos_reserve;
+    assert_int_equal(snic_nvmet_ns_add(x.t, 0, &n), SNIC_EINVAL); /* without commit */
+    n.reserve = NULL;
     n.io = &fake;
     fake.geometry.block = 8192;
     assert_int_equal(snic_nvmet_ns_add(x.t, 0, &n), SNIC_EINVAL);

@@ -421,6 +421,7 @@ static void test_nvmet_namespace_removed_under_io(void **state)
     static struct nh_cmd more[8];
     uint32_t refused = 0;
     (void)state;
+    removed_io = NULL;
     slow_disk();
     x.d.depth = 8;
     x.o.data_bytes = 128u << 10;
@@ -475,23 +476,30 @@ static void test_nvmet_close_with_commands_inside(void **state)
     tx_close(&x);
 }
 
+/* Each without and with a switch in front of the device. */
+#define TEST(f)                                                                                    \
+    cmocka_unit_test_setup(f, tx_without_switch),                                                  \
+    {                                                                                              \
+#f "_switch", f, tx_with_switch, tx_without_switch, NULL                                   \
+    }
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nvmet_without_connect_closed),
-        cmocka_unit_test(test_nvmet_garbage_ends_its_connection),
-        cmocka_unit_test(test_nvmet_flood_of_clients_keeps_no_host_out),
-        cmocka_unit_test(test_nvmet_connections_of_a_host_bounded),
-        cmocka_unit_test(test_nvmet_host_dies_and_returns),
-        cmocka_unit_test(test_nvmet_queue_dies_other_is_held),
-        cmocka_unit_test(test_nvmet_keep_alive_expires),
-        cmocka_unit_test(test_nvmet_data_do_not_come),
-        cmocka_unit_test(test_nvmet_deaf_host_beside_another),
-        cmocka_unit_test(test_nvmet_disconnect_answered),
-        cmocka_unit_test(test_nvmet_reset_ends_queues),
-        cmocka_unit_test(test_nvmet_abort),
-        cmocka_unit_test(test_nvmet_namespace_removed_under_io),
-        cmocka_unit_test(test_nvmet_close_with_commands_inside),
+        TEST(test_nvmet_without_connect_closed),
+        TEST(test_nvmet_garbage_ends_its_connection),
+        TEST(test_nvmet_flood_of_clients_keeps_no_host_out),
+        TEST(test_nvmet_connections_of_a_host_bounded),
+        TEST(test_nvmet_host_dies_and_returns),
+        TEST(test_nvmet_queue_dies_other_is_held),
+        TEST(test_nvmet_keep_alive_expires),
+        TEST(test_nvmet_data_do_not_come),
+        TEST(test_nvmet_deaf_host_beside_another),
+        TEST(test_nvmet_disconnect_answered),
+        TEST(test_nvmet_reset_ends_queues),
+        TEST(test_nvmet_abort),
+        TEST(test_nvmet_namespace_removed_under_io),
+        TEST(test_nvmet_close_with_commands_inside),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

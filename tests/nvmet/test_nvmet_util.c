@@ -11,9 +11,26 @@ static void tx_after(void)
         assert_int_equal(snic_nvmet_check(tx_now->t), 0);
 }
 
+static uint32_t tx_qos;
+
+int tx_with_switch(void **state)
+{
+    (void)state;
+    tx_qos = 1;
+    return 0;
+}
+
+int tx_without_switch(void **state)
+{
+    (void)state;
+    tx_qos = 0;
+    return 0;
+}
+
 void tx_opts(struct tx *x)
 {
     memset(x, 0, sizeof(*x));
+    x->qos = tx_qos;
     x->o.opts_size = sizeof(x->o);
     x->o.conns_max = 16;
     x->o.data_max = 64u << 10;
@@ -74,6 +91,8 @@ void tx_open(struct tx *x)
         assert_int_equal(snic_nvmet_listen(x->t, &a, NULL), 0);
         assert_int_equal(snic_nvmet_subsystem_add(x->t, &x->s), 0);
         x->n.io = x->io;
+        x->n.reserve = x->qos ? snic_qos_reserve : NULL;
+        x->n.commit = x->qos ? snic_qos_commit : NULL;
         assert_int_equal(snic_nvmet_ns_add(x->t, 0, &x->n), 1);
     }
     for (uint32_t i = 0; i < TX_HOSTS; i++) {

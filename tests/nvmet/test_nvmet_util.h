@@ -39,6 +39,9 @@ struct tx {
 };
 
 void tx_opts(struct tx *x);
+/** Setups of a test: with a switch in front of the device from now on, and without. */
+int tx_with_switch(void **state);
+int tx_without_switch(void **state);
 void tx_open(struct tx *x);
 void tx_close(struct tx *x);
 /** The target alone, before. */
