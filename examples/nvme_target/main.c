@@ -48,6 +48,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"held", s.held, 1},
         {"memory_waits", s.waits, 1},
         {"device_waits", s.rooms, 1},
+        {"reserved", s.reserved, 1},
     };
     memcpy(m, all, sizeof(all));
     return SNIC_COUNTOF(all);

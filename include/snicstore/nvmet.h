@@ -218,6 +218,7 @@ struct snic_nvmet_stats {
     uint64_t held;   /**< times that a write waited for a fence                                 */
     uint64_t waits;  /**< times that a command waited for memory of its connection              */
     uint64_t rooms;  /**< times that a command waited for a device that took no more             */
+    uint64_t reserved; /**< writes put before a switch ahead of their data                       */
     uint32_t conns;
     uint32_t queues;    /**< connected I/O queues                                               */
     uint32_t at_device; /**< I/O commands                                                       */

@@ -321,6 +321,7 @@ int nvmet_device_reserve(struct nvmet_cmd *cmd)
         return 0;
     }
     cmd->reserved = NVMET_IS_RESERVED;
+    cmd->c->s->stats.reserved++;
     cmd->c->active++;
     ns->inside++;
     nvmet_cmd_enter(cmd, NVMET_CMD_RESERVED, NULL);

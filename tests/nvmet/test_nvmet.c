@@ -504,6 +504,44 @@ static void test_nvmet_memory_of_connection_waits(void **state)
     tx_close(&x);
 }
 
+/** A host at its cap is not asked for data that the switch does not admit yet. */
+static void test_nvmet_switch_admits_before_data_move(void **state)
+{
+    static struct nh_cmd cmds[8];
+    static struct nh_queue admin2, io2;
+    static unsigned char data[8][1 << 16];
+    struct snic_gimbal_tenant_opts cap = {.opts_size = sizeof(cap), .ios_per_second = 10};
+    struct snic_nvmetcp_stats s;
+    (void)state;
+    tx_opts(&x);
+    x.qos = 1;
+    x.o.data_bytes = 1u << 20;
+    tx_open(&x);
+    assert_int_equal(snic_qos_tenant_add(x.io, snic_nvmet_tenant(x.h[0].hostnqn), &cap), 0);
+    tx_host(&x, 0, &admin, &io);
+    tx_host(&x, 1, &admin2, &io2);
+    for (uint32_t i = 0; i < 8; i++) {
+        tx_fill(data[i], sizeof(data[i]), i);
+        nh_rw(&cmds[i], SNIC_NVME_IO_WRITE, 1, i * 16, 16, data[i], sizeof(data[i]));
+        assert_int_equal(nh_submit(&io, &cmds[i]), 0);
+    }
+    tx_run(&x, 150 * TX_MS);
+    snic_nvmetcp_host_stats(io.e, &s);
+    assert_true(s.r2ts >= 1 && s.r2ts <= 3);
+    assert_int_equal(tx_stats(&x).reserved, 8);
+    assert_int_equal(nh_io(&io2, SNIC_NVME_IO_WRITE, 1, 200, 16, data[0], sizeof(data[0])), 0);
+    snic_nvmetcp_host_stats(io.e, &s);
+    assert_true(s.r2ts <= 3); /* the other host did not wait for this one */
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(nh_wait(&io, &cmds[i]), 0);
+    assert_memory_equal(snic_disk_bytes(x.disk), data, sizeof(data));
+    nh_close(&io2);
+    nh_close(&admin2);
+    nh_close(&io);
+    nh_close(&admin);
+    tx_close(&x);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -522,6 +560,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmet_device_errors),
         cmocka_unit_test(test_nvmet_device_full_waits),
         cmocka_unit_test(test_nvmet_memory_of_connection_waits),
+        cmocka_unit_test(test_nvmet_switch_admits_before_data_move),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

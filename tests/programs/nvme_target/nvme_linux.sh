@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# nvme_linux.sh NVME_TARGET FOLDER: the NVMe/TCP initiator of Debian's kernel, in QEMU (software
-# emulation), against NVME_TARGET on loopback: discovery, digests, ext4 with fsck, Flush, Write
+# nvme_linux.sh NVME_TARGET FOLDER [OPTION...]: the NVMe/TCP initiator of Debian's kernel, in QEMU (software
+# emulation), against NVME_TARGET OPTION... on loopback: discovery, digests, ext4 with fsck, Flush, Write
 # Zeroes, Deallocate, verified writes, a target that is killed and started again under I/O.
 #
 # The kernel is unpacked into FOLDER, never installed. It is that of the package that
@@ -10,6 +10,8 @@
 set -u
 target=$1
 folder=$2
+shift 2
+options=$*
 skip() { echo "SKIPPED: $*"; exit 77; }
 [ "$(uname -m)" = x86_64 ] || skip "the machine is no x86-64"
 for c in qemu-system-x86_64 busybox nvme mkfs.ext4 e2fsck cpio dpkg depmod modprobe; do
@@ -54,7 +56,8 @@ echo 11111111-2222-3333-4444-555555555555 >root/etc/nvme/hostid
 nqn=nqn.2026-11.example:disk
 rm -f disk.img
 start() {
-    "$target" --listen "127.0.0.1:$1" --subsystem $nqn --host any --namespace disk.img --size 256M \
+    # shellcheck disable=SC2086
+    "$target" $options --listen "127.0.0.1:$1" --subsystem $nqn --host any --namespace disk.img --size 256M \
         --memory 16M --cached >target.out 2>>target.err &
     pid=$!
     until grep -q ^ready target.out; do

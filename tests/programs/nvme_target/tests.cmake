@@ -9,7 +9,11 @@ if(TARGET test_nvme_target)
   add_dependencies(test_nvme_target nvme_target)
 endif()
 # Software emulation of a machine: some minutes of CPU, so by night.
-add_test(NAME nvme_linux COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/nvme_linux.sh
-  $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/nvme_linux)
-set_tests_properties(nvme_linux PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77
-  TIMEOUT 1200)
+foreach(t nvme_linux nvme_linux_fair)
+  string(REGEX MATCH "_fair" option ${t})
+  string(REPLACE "_" "--" option "${option}")
+  add_test(NAME ${t} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/nvme_linux.sh $<TARGET_FILE:nvme_target>
+    ${PROJECT_BINARY_DIR}/nvme_linux ${option})
+  set_tests_properties(${t} PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77 TIMEOUT 1200
+    RESOURCE_LOCK nvme_linux)
+endforeach()
