@@ -451,6 +451,30 @@ static void test_nvmet_namespace_removed_under_io(void **state)
     tx_close(&x);
 }
 
+/** The namespace shrinks while a write's data are under way: it is refused before the device. */
+static void test_nvmet_namespace_shrinks_before_data(void **state)
+{
+    struct nh_cmd cmd;
+    (void)state;
+    tx_opts(&x);
+    tx_open(&x);
+    tx_host(&x, 0, &admin[0], &io[0]);
+    io[0].deaf = 1; /* does not see the R2T yet */
+    nh_rw(&cmd, SNIC_NVME_IO_WRITE, 1, TX_BLOCKS - 16, 16, out, sizeof(out));
+    assert_int_equal(nh_submit(&io[0], &cmd), 0);
+    tx_run(&x, 100 * TX_MS);
+    assert_int_equal(snic_nvmesub_ns_resize(snic_nvmet_engine(x.t, 0), 1, TX_BLOCKS / 2), 0);
+    snic_nvmet_run(x.t);
+    io[0].deaf = 0;
+    nh_pump(&io[0]);
+    assert_int_equal(nh_wait(&io[0], &cmd), SNIC_NVME_SC_LBA_RANGE | SNIC_NVME_DNR);
+    assert_int_equal(snic_disk_op_count(x.disk), 0);
+    assert_int_equal(nh_io(&io[0], SNIC_NVME_IO_WRITE, 1, 0, 16, out, sizeof(out)), 0);
+    nh_close(&io[0]);
+    nh_close(&admin[0]);
+    tx_close(&x);
+}
+
 /** The target closes while commands are in every state. */
 static void test_nvmet_close_with_commands_inside(void **state)
 {
@@ -499,6 +523,7 @@ int main(int argc, char **argv)
         TEST(test_nvmet_reset_ends_queues),
         TEST(test_nvmet_abort),
         TEST(test_nvmet_namespace_removed_under_io),
+        TEST(test_nvmet_namespace_shrinks_before_data),
         TEST(test_nvmet_close_with_commands_inside),
     };
     return SUPPORT_MAIN(argc, argv, tests);

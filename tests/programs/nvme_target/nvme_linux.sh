@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# nvme_linux.sh NVME_TARGET FOLDER [OPTION...]: the NVMe/TCP initiator of Debian's kernel, in QEMU (software
-# emulation), against NVME_TARGET OPTION... on loopback: discovery, digests, ext4 with fsck, Flush, Write
-# Zeroes, Deallocate, verified writes, a target that is killed and started again under I/O.
+# nvme_linux.sh NVME_TARGET FOLDER [OPTION...]: the NVMe/TCP initiator of Debian's kernel, in QEMU
+# (software emulation), against NVME_TARGET OPTION... on loopback: discovery, digests, ext4 with
+# fsck, Flush, Write Zeroes, Deallocate, verified writes, a target that is killed and started again
+# under I/O.
 #
 # The kernel is unpacked into FOLDER, never installed. It is that of the package that
 # linux-image-amd64 depends on, downloaded with apt-get, or of SNIC_KERNEL_DEB. Exit code 77: what
@@ -57,8 +58,8 @@ nqn=nqn.2026-11.example:disk
 rm -f disk.img
 start() {
     # shellcheck disable=SC2086
-    "$target" $options --listen "127.0.0.1:$1" --subsystem $nqn --host any --namespace disk.img --size 256M \
-        --memory 16M --cached >target.out 2>>target.err &
+    "$target" $options --listen "127.0.0.1:$1" --subsystem $nqn --host any \
+        --namespace disk.img --size 256M --memory 16M --cached >target.out 2>>target.err &
     pid=$!
     until grep -q ^ready target.out; do
         kill -0 $pid 2>/dev/null || { cat target.err; exit 1; }
