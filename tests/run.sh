@@ -39,6 +39,7 @@ for a in "$@"; do
     kvfs) # and what its programs want
         modules="$modules kvop fsop kv kvfs fs" also="net channel fsdispatch hcachelink fscache" ;;
     ddp | minos) modules="$modules ddp ddpnic member wal replica store storeclient" ;;
+    nvmet) modules="$modules nvmet" also=qos ;; # its tests want a switch
     solar) modules="$modules ebs solar luna segments volume control" ;;
     -*) sed -n '3,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
@@ -84,6 +85,11 @@ case " $modules " in
 "  " | *" ebs "*) packages openssl/evp.h:libssl-dev nbdcopy:libnbd-bin nbdkit:nbdkit \
     qemu-img:qemu-utils mkfs.ext4:e2fsprogs \
     fio:fio nft:nftables ip:iproute2 ethtool:ethtool ;;
+esac
+case "$scope $modules " in
+"nightly  " | nightly*" nvmet "*) # a Linux kernel's initiator: skipped where one cannot be had
+    packages qemu-system-x86_64:qemu-system-x86 nvme:nvme-cli busybox:busybox-static cpio:cpio \
+        modprobe:kmod mkfs.ext4:e2fsprogs ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
 
