@@ -416,7 +416,7 @@ static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char 
     if (c->key_file == NULL)
         c->key_file = config->key_file;
     if (c->key_file == NULL)
-        ex_usage("--cluster-key is missing: ctl has to prove the cluster's key");
+        ex_usage("--config or --cluster-key is missing: ctl has to prove the cluster's key");
     c->connected = c->connect != NULL;
     c->connect_one = c->connect != NULL && strchr(c->connect, ',') == NULL;
     if (c->connect == NULL)

@@ -45,7 +45,8 @@ def test_options(binary):
                               ("found", "witness", "16"), ("found", "min-full", "0"),
                               ("ctl", "node", "16")):
         assert "--" + name in output(verb, "--" + name, value)
-    assert "--cluster-key" in output("ctl", "status")
+    assert "--config or --cluster-key" in output("ctl", "status")
+    assert "--peers of all nodes" in output("--peers", "127.0.0.1:20000", "--node", "1")
 
 
 def figure(c, name):
