@@ -34,6 +34,10 @@
  *  - SNIC_ETIMEDOUT, SNIC_ESTALE, SNIC_EAGAIN, SNIC_ENOQUORUM: nothing was written and nothing will
  *    be.
  *
+ *    They name the last refusal of the nodes, for which the client tried until the time was over:
+ *    ENOQUORUM fewer nodes than needed have all keys; ESTALE none serves (no majority is heard, or
+ *    it learns); EAGAIN a node was busy; ETIMEDOUT no node answered at all.
+ *
  * The protocol is RESP (the Redis protocol) with the command STORE, which examples/ddp_server
  * serves; its README describes the command. Scopes belong to one node and are not offered here.
  */
