@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#define CTL_TRIES 20u      /* of a change that is answered TRYAGAIN, in two seconds */
+#define CTL_TRIES 20u      /* of a change that is not taken yet, in two seconds */
 #define CTL_ADDRESSES 4096 /* bytes of a list of addresses */
 
 static const char summary[] =
@@ -289,7 +289,9 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
     if (c->witness)
         words[n++] = "WITNESS";
     ctl_link_command(l, &r, words, n);
-    for (uint32_t i = 0; i < CTL_TRIES && r.type == '-' && strncmp(r.text, "TRYAGAIN", 8) == 0;
+    for (uint32_t i = 0; i < CTL_TRIES && r.type == '-' &&
+                         (strncmp(r.text, "TRYAGAIN", 8) == 0 ||
+                          strncmp(r.text, "CLUSTERDOWN", 11) == 0); /* a shard between two views */
          i++) {
         /* Each shard refuses for itself: the first to have the change may have it by then. */
         done = learned && strstr(r.text, "has its vote") != NULL;
