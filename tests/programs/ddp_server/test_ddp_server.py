@@ -594,37 +594,6 @@ def settled(k, i, **want):
     k.until(i, "CLUSTER", "STATE", want=right)
 
 
-def test_full_logs_of_nodes_that_learn(binary):
-    """Two of three learn, and their full logs do not take what they miss: the README's way out."""
-    value = "v" * (900 << 10)
-    with Cluster(binary, options=["--value-max", "1M", "--request-timeout", "2"]) as k:
-        k.config = os.path.join(k.directory, "c.conf")
-        run(binary, "found", "--file", k.config, "--peers",
-            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
-            ",".join("127.0.0.1:%d" % p for p in k.ports))
-        k.found()
-        for i in range(1000):
-            if "OOM" in k.until(0, "SET", "k%d" % i, value, want=lambda r: not isinstance(
-                    r, Error) or "OOM" in r or "UNKNOWN" in r):
-                break
-        for i in (1, 2):
-            k.kill(i)
-        for i in (1, 2):
-            k.start(i)
-        k.until(0, "DEL", "k0", want=lambda r: "NOREPLICAS" in str(r))
-        k.kill(1)
-        shutil.rmtree(os.path.join(k.directory, "1"))
-        run(binary, "ctl", "replace", "--config", k.config, "--node", "1", "--connect",
-            "127.0.0.1:%d" % k.ports[0])
-        k.start(1, options=["--log-size", "128M"])
-        k.wait(1)
-        for i in range(8):
-            k.until(0, "DEL", "k%d" % i, want=lambda r: r in (0, 1))
-        k.wait(2)
-        settled(k, 0, full=[0, 1, 2])
-        k.until(2, "SET", "more", value, want=lambda r: r == "OK")
-
-
 def test_two_of_three_disks_are_lost(binary):
     """The third one continues after an override, whether it ran on or was started again."""
     for again in (False, True):
