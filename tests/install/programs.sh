@@ -14,8 +14,8 @@ for option in SNIC_INSTALL_PROGRAMS SNIC_BUILD_EXAMPLES SNIC_WITH_IO_URING; do
 done
 version=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name snicstore.pc)") \
     pkg-config --modversion snicstore)
-programs="ddp_cluster ddp_server director_proxy hcache_sim kv_load kv_server page_load page_server
-    snic_dump snic_fsck solar_volume tenants"
+programs="ddp_cluster ddp_server director_proxy hcache_sim kv_load kv_server nvme_target page_load
+    page_server snic_dump snic_fsck solar_volume tenants"
 for p in kvfs_mount kvfs_tool; do # not without the library of a store, or libfuse
     [ ! -e "$build/bin/$p" ] || programs="$programs $p"
 done
