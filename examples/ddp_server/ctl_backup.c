@@ -140,7 +140,7 @@ void ctl_backup(struct ctl_link *l, const struct ctl *c)
     size_t size = 0;
 
     if (stat(c->file, &s) == 0 && !S_ISREG(s.st_mode))
-        ex_die("'%s' (--file) is no regular file", c->file); /* it would be renamed over */
+        ex_die("'%s' (--file) is not a regular file", c->file); /* it would be renamed over */
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new", c->file) >= sizeof(temporary))
         ex_die("--file: the path is too long");
     b.file = fopen(temporary, "wb");
