@@ -431,7 +431,7 @@ def test_founding_ctl_and_backup(binary):
         fifo = os.path.join(k.directory, "fifo")
         os.mkfifo(fifo)
         text = run(binary, "ctl", "backup", "--config", conf, "--file", fifo, code=1)
-        assert "no regular file" in text, text
+        assert "not a regular file" in text, text
         for i in range(0, 1500, 2):
             c.cmd("DEL", "k%d" % i)
         assert c.cmd("SET", "k1", "newer") == "OK"
