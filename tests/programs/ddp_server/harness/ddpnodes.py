@@ -2,6 +2,7 @@
 """Kinds of servers that the harness can drive: how a node is started, what its commands are, and
 whether it is a full member."""
 import os
+import re
 import subprocess
 
 import ddpbox
@@ -186,16 +187,19 @@ class Ddp:
         ddpbox.until(lambda: self.ctl(others, "replace", "--node", str(i))[0] == 0,
                      f"replacement of node {i}", 30)
 
-    def all_vote(self):
-        """Each shard of each node has its vote. A replacement is under way when it is answered,
-        and is lost if the node that has it ends: an operator who sees that repeats it."""
+    def others_vote(self, but):
+        """Each shard of each other node has its vote. A replacement is under way when it is
+        answered, and is lost if the node that has it ends: an operator who sees that repeats it."""
         whole = True
         for i in range(self.nodes):
+            if i == but:
+                continue
             _, status = self.ctl([i], "status")
             if "has no vote" in status:
                 self.ctl([n for n in range(self.nodes) if n != i], "replace", "--node", str(i))
-            whole = (whole and "has no vote" not in status and "vacant -," in status and
-                     status.count("vacant") == status.count("vacant -,"))
+            vacant = re.findall(r"vacant ([-0-9,]+),", status)
+            whole = (whole and "has no vote" not in status and vacant != [] and
+                     set(vacant) <= {"-", str(but)})
         return whole
 
     def greet(self, connection):

@@ -94,8 +94,8 @@ class Watcher(threading.Thread):
         shards[shard].position = position
         key = key.decode()
         kind = key.removeprefix(self.keys.prefix)[:1]
-        if kind not in ("k", "t", "m"):
-            return  # counters, and the scanner's
+        if kind not in ("k", "t", "m", "s"):
+            return  # counters
         token = ddpclients.token_of(value)
         if kind == "m":
             self.marks.add(token)
