@@ -11,20 +11,21 @@
  *     most. So neither an idle second nor a stall of ten seconds makes it zero.
  * I4  usual_rate is the moving average of completion_rate, with weight 1/8 per window; it adapts
  *     in about 0.1 s. On overload the target falls to completion_rate, but not below seven eighths
- *     of usual_rate, and below those it rises in large steps: one stall costs an eighth, for a few
- *     milliseconds, and the target follows a lasting change in about 0.5 s per factor of two. While
+ *     of usual_rate, and below those it rises in large steps: one stall costs an eighth for a few
+ *     milliseconds. A lasting fall is followed by 1/64 a window, a half in 45 windows. While
  *     all active tenants only read, with alike slots (gimbal_alike()), the bound is all of
  *     usual_rate: a lower target would only leave the device idle. When reads and writes mix, a
  *     lower target is needed to drain the device: without it writes stay slow, their cost stays at
- *     its maximum, and their share is a tenth below that of reads. Any bound up to nine tenths
- *     works for that; a half, and equal steps, let one device of four lag behind the others after
- *     each overload (scans lost 8 %).
+ *     its maximum, and their share is a tenth below that of reads. Seven eighths are low enough for
+ *     that. A half, and equal steps, let one device of four lag behind the others after each
+ *     overload: scans lost 8 %.
  */
 #include "gimbal/gimbal_priv.h"
 
 /* Weight of one window in usual_rate: 2^-n. */
 #define SNIC_GIMBAL__USUAL 3
-/* A target below 1 - 2^-n of usual_rate rises by steps 2^m times as large. */
+/* A target below 1 - 2^-n of usual_rate rises by steps 2^m times as large, to usual_rate at most:
+ * one large I/O is no reason for more. */
 #define SNIC_GIMBAL__LEAST 3
 #define SNIC_GIMBAL__RISE 4
 
@@ -112,7 +113,8 @@ void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *
     } else {
         if (state == SNIC_GIMBAL_UNDERUTILISED)
             step *= g->o.beta;
-        rate += rate < least ? step << SNIC_GIMBAL__RISE : step;
+        uint64_t large = rate < least ? step << SNIC_GIMBAL__RISE : step;
+        rate = snic_max_u64(rate + step, snic_min_u64(rate + large, g->usual_rate));
     }
     rate = snic_min_u64(rate, congestion_ceiling(g));
     g->target_rate = snic_max_u64(rate, g->o.rate_min); /* I2 */

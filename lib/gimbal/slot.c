@@ -174,8 +174,8 @@ static void slot_filled(struct snic_gimbal *g, struct gimbal_flow *f, const stru
 }
 
 /* Has the slot all it takes? While both of a tenant's flows are on the device each has half a slot:
- * with whole ones the device would hold twice as much of a tenant that reads and writes as of
- * others, and its latency be so much higher. */
+ * with whole ones a tenant that reads and writes would have twice as much there as others, and
+ * overload it. */
 static int slot_reached(const struct snic_gimbal *g, const struct gimbal_flow *f,
                         struct gimbal_slot *s)
 {
