@@ -272,6 +272,19 @@ def keep(o, folder, seed):
     print(f"history, schedule and logs are in {out}")
 
 
+def lies(o, kind, network, disks, folder, state):
+    """Of several lies each has to be found, in one of three runs: whether a client reads what was
+    lost before it is written again is chance."""
+    for again in range(3):
+        state["attempt"] += 1
+        if one(o, kind, network, disks, folder, o.seed + again, o.seconds, again == 0, state):
+            return True
+        if not state["missed"]:
+            return False
+        o.expect_wrong = ",".join(state["missed"])
+    return False
+
+
 def one(o, kind, network, disks, folder, seed, seconds, first, state):
     lines = schedule(o, seed, seconds, getattr(kind, "replace", None) is not None)
     with open(folder + "/schedule", "w", encoding="utf-8") as f:
@@ -281,7 +294,7 @@ def one(o, kind, network, disks, folder, seed, seconds, first, state):
     print("\n".join(lines))
     run = Run(o, kind, network, disks, folder, seed, lines, dict(state))
     wrong = run.go(first)
-    state.update(run.after)
+    state.update(run.after, missed=run.missed)
     for w in wrong:
         print("WRONG", w)
     for m in run.missed:
@@ -355,8 +368,11 @@ def main():
     else:
         kind.found(folder)
         disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}") for i in range(o.nodes)]
-        good = one(o, kind, network, disks, folder, o.seed, o.seconds, True,
-                   {"attempt": 0, "keys": {}})
+        state = {"attempt": 0, "keys": {}}
+        if o.overclaim:
+            good = lies(o, kind, network, disks, folder, state)
+        else:
+            good = one(o, kind, network, disks, folder, o.seed, o.seconds, True, state)
         for d in disks:
             d.close()
     network.close()
