@@ -103,4 +103,6 @@ fi
 mkdir -p "$tmp/off/bin" && echo >"$tmp/off/bin/ddp_server"
 "$cmake" --install "$tmp/off" --prefix "$tmp/some" --component programs >"$tmp/out" 2>&1 ||
     { cat "$tmp/out"; wrong "--component programs needs programs that were not built"; }
-[ "$(ls "$tmp/some/bin")" = ddp_server ] || wrong "installed: $(ls "$tmp/some/bin")"
+for folder in bin share/bash-completion/completions; do
+    [ "$(ls "$tmp/some/$folder")" = ddp_server ] || wrong "$folder: $(ls "$tmp/some/$folder")"
+done
