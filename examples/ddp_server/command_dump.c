@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* DUMP and RESTORE, in the format of Redis 7: payloads go to and from its strings. */
+/* DUMP and RESTORE, in Redis' format: payloads go to and from its strings. */
 #include "commands.h"
 
 #include "../resp/rdb.h"
@@ -30,18 +30,10 @@ enum ds_verdict ds_cmd_dump(struct ds_request *r, struct ds_value *v)
 static int dump_open(struct ds_request *r, struct rdb_string *s)
 {
     const struct resp_arg *a = &r->argv[3];
-    int64_t body = rdb_open(a->data, a->size);
+    char error[RDB_ERROR_MAX];
 
-    if (body < 0)
-        ds_error(&r->reply, "ERR DUMP payload version or checksum are wrong");
-    else if (body > 1 && a->data[0] != RDB_TYPE_STRING && a->data[0] < 32)
-        ds_error(&r->reply,
-                 "ERR Bad data format: RDB type %u is not a string, the only type that the nodes "
-                 "store",
-                 a->data[0]);
-    else if (body < 1 || a->data[0] != RDB_TYPE_STRING ||
-             rdb_string(s, a->data + 1, (size_t)body - 1) != 0)
-        ds_error(&r->reply, "ERR Bad data format");
+    if (rdb_read(s, a->data, a->size, error) != 0)
+        ds_error(&r->reply, "%s", error);
     else if (s->size > r->shard->node->config->value_max)
         ds_error(&r->reply, "ERR value is longer than %llu bytes (--value-max)",
                  (unsigned long long)r->shard->node->config->value_max);

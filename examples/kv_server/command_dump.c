@@ -72,23 +72,11 @@ static int dump_options(struct kv_command *c, struct dump_options *o)
 static int dump_value(struct kv_command *c, unsigned char **value, uint32_t *size)
 {
     const struct resp_arg *a = &c->argv[3];
-    int64_t body = rdb_open(a->data, a->size);
+    char error[RDB_ERROR_MAX];
     struct rdb_string s;
 
-    if (body < 0) {
-        kv_put_error(c->engine, "ERR DUMP payload version or checksum are wrong");
-        return -1;
-    }
-    if (body > 1 && a->data[0] != RDB_TYPE_STRING && a->data[0] < 32) {
-        kv_put_error(c->engine,
-                     "ERR Bad data format: RDB type %u is not a string, the only type that this "
-                     "server stores",
-                     a->data[0]);
-        return -1;
-    }
-    if (body < 1 || a->data[0] != RDB_TYPE_STRING ||
-        rdb_string(&s, a->data + 1, (size_t)body - 1) != 0) {
-        kv_put_error(c->engine, "ERR Bad data format");
+    if (rdb_read(&s, a->data, a->size, error) != 0) {
+        kv_put_error(c->engine, "%s", error);
         return -1;
     }
     if (s.size > c->engine->opts.value_max) {

@@ -5,6 +5,7 @@
 #include "resp.h"
 #include "snicstore/base.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define RDB_TRAILER 10u                    /* version and checksum */
@@ -114,9 +115,10 @@ size_t rdb_dump(unsigned char *out, const unsigned char *value, size_t size)
 
 int64_t rdb_open(const unsigned char *payload, size_t size)
 {
-    if (size < RDB_TRAILER || snic_get_le16(payload + size - RDB_TRAILER) > RDB_VERSION ||
-        rdb_crc64(0, payload, size - 8) != snic_get_le64(payload + size - 8))
+    if (size < RDB_TRAILER || rdb_crc64(0, payload, size - 8) != snic_get_le64(payload + size - 8))
         return SNIC_ECORRUPT;
+    if (snic_get_le16(payload + size - RDB_TRAILER) > RDB_VERSION_MAX)
+        return SNIC_EVERSION;
     return (int64_t)(size - RDB_TRAILER);
 }
 
@@ -203,6 +205,42 @@ int rdb_string(struct rdb_string *out, const unsigned char *data, size_t size)
     out->data = data + at;
     out->size = (uint32_t)n;
     return 0;
+}
+
+/* What a type byte stands for, up to version 12; NULL: nothing. */
+static const char *rdb_type_name(unsigned char type)
+{
+    static const char *const names[] = {
+        "string", "list",   "set", "zset",   "hash", "zset", "module", "module", NULL,
+        "hash",   "list",   "set", "zset",   "hash", "list", "stream", "hash",   "zset",
+        "list",   "stream", "set", "stream", "hash", "hash", "hash",   "hash"};
+
+    return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
+}
+
+int rdb_read(struct rdb_string *out, const unsigned char *payload, size_t size,
+             char error[RDB_ERROR_MAX])
+{
+    int64_t body = rdb_open(payload, size);
+    const char *type = body > 0 ? rdb_type_name(payload[0]) : NULL;
+
+    if (body == SNIC_EVERSION)
+        snprintf(error, RDB_ERROR_MAX,
+                 "ERR DUMP payload version or checksum are wrong: it is of RDB version %u, and the "
+                 "newest that is understood is %u",
+                 snic_get_le16(payload + size - RDB_TRAILER), RDB_VERSION_MAX);
+    else if (body < 0)
+        snprintf(error, RDB_ERROR_MAX, "ERR DUMP payload version or checksum are wrong");
+    else if (body > 1 && type != NULL && payload[0] != RDB_TYPE_STRING)
+        snprintf(error, RDB_ERROR_MAX,
+                 "ERR Bad data format: RDB type %u (%s) is not a string, the only type that is "
+                 "stored here",
+                 payload[0], type);
+    else if (type == NULL || rdb_string(out, payload + 1, (size_t)body - 1) != 0)
+        snprintf(error, RDB_ERROR_MAX, "ERR Bad data format");
+    else
+        return 0;
+    return -1;
 }
 
 /*

@@ -68,6 +68,44 @@ static void test_kv_rdb_known_bytes(void **state)
         assert_int_equal(value[i], 'a');
 }
 
+/* The payload of @p body, of a version, whole. @return its size */
+static size_t sealed(unsigned char *out, const char *body, size_t size, uint16_t version)
+{
+    memcpy(out, body, size);
+    snic_put_le16(out + size, version);
+    snic_put_le64(out + size + 2, rdb_crc64(0, out, size + 2));
+    return size + 10;
+}
+
+/** Strings of Redis 7.2 and 8 are read; another type and a newer version are refused by name. */
+static void test_kv_rdb_newer_versions(void **state)
+{
+    unsigned char payload[64];
+    char error[RDB_ERROR_MAX];
+    struct rdb_string s;
+
+    (void)state;
+    for (uint16_t v = RDB_VERSION; v <= 12; v++) {
+        size_t n = sealed(payload, "\0\5hello", 7, v);
+
+        assert_int_equal(rdb_read(&s, payload, n, error), 0);
+        assert_int_equal(s.size, 5);
+        assert_memory_equal(s.data, "hello", 5);
+        n = sealed(payload, "\25x", 2, v); /* a type of 7.2 */
+        assert_int_equal(rdb_read(&s, payload, n, error), -1);
+        assert_non_null(strstr(error, "RDB type 21 (stream) is not a string"));
+    }
+    assert_int_equal(rdb_read(&s, payload, sealed(payload, "\0\5hello", 7, 13), error), -1);
+    assert_non_null(strstr(error, "RDB version 13"));
+    assert_int_equal(rdb_read(&s, payload, sealed(payload, "\377x", 2, 10), error), -1);
+    assert_string_equal(error, "ERR Bad data format");
+    assert_int_equal(rdb_read(&s, payload, sealed(payload, "", 0, 10), error), -1);
+    assert_string_equal(error, "ERR Bad data format");
+    payload[0] ^= 1;
+    assert_int_equal(rdb_read(&s, payload, 10, error), -1);
+    assert_string_equal(error, "ERR DUMP payload version or checksum are wrong");
+}
+
 /** Random bytes: an error or a value of the size that was announced, and no byte beyond. */
 static void test_kv_rdb_hostile_bytes_stay_inside(void **state)
 {
@@ -78,6 +116,7 @@ static void test_kv_rdb_hostile_bytes_stay_inside(void **state)
     for (uint64_t i = 0; i < support_scale(100000, 3000000); i++) {
         size_t size = (size_t)(snic_rng_next(&rng) % 40);
         unsigned char *data = malloc(size > 0 ? size : 1);
+        char error[RDB_ERROR_MAX];
         struct rdb_string s;
 
         for (size_t k = 0; k < size; k++)
@@ -93,7 +132,7 @@ static void test_kv_rdb_hostile_bytes_stay_inside(void **state)
             (void)rdb_value(&s, value);
             free(value);
         }
-        (void)rdb_open(data, size);
+        (void)rdb_read(&s, data, size, error);
         free(data);
     }
 }
@@ -103,6 +142,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv_rdb_dump_is_read_again),
         cmocka_unit_test(test_kv_rdb_known_bytes),
+        cmocka_unit_test(test_kv_rdb_newer_versions),
         cmocka_unit_test(test_kv_rdb_hostile_bytes_stay_inside),
     };
 
