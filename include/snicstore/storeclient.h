@@ -38,6 +38,9 @@
  *    ENOQUORUM fewer nodes than needed have all keys; ESTALE none serves (no majority is heard, or
  *    it learns); EAGAIN a node was busy; ETIMEDOUT no node answered at all.
  *
+ * snic_storeclient_result_text() has the words for messages: those of snic_strerror() are of other
+ * uses of the numbers.
+ *
  * The protocol is RESP (the Redis protocol) with the command STORE, which examples/ddp_server
  * serves; its README describes the command. Scopes belong to one node and are not offered here.
  */
@@ -172,6 +175,10 @@ SNIC_API void *snic_storeclient_fini(struct snic_storeclient *c) SNIC_NONNULL(1)
 SNIC_API SNIC_NODISCARD int snic_storeclient_submit(struct snic_storeclient *c,
                                                     struct snic_storeclient_op *op)
     SNIC_NONNULL(1, 2);
+
+/** What a `result` means here, for a message: static, without a full stop. A number that is no
+ * result of an operation has the text of snic_strerror(). [any] */
+SNIC_API const char *snic_storeclient_result_text(int result);
 
 struct snic_storeclient_node {
     struct snic_net_addr addr;

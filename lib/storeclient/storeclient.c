@@ -192,6 +192,40 @@ int snic_storeclient_submit(struct snic_storeclient *c, struct snic_storeclient_
     return 0;
 }
 
+const char *snic_storeclient_result_text(int result)
+{
+    switch (result) {
+    case SNIC_ENOENT:
+        return "the key does not exist";
+    case SNIC_ECANCELED:
+        return "the condition does not hold, or the client was stopped; nothing was written";
+    case SNIC_EEXIST:
+        return "another key has the same hash";
+    case SNIC_EUNKNOWN:
+        return "outcome unknown: the write is executed once, now or later, or never";
+    case SNIC_ESTALE:
+        return "no node serves: no majority of them is connected, or they still learn the keys; "
+               "nothing was written";
+    case SNIC_EAGAIN:
+        return "the nodes had no room for the operation until the time was over; nothing was "
+               "written";
+    case SNIC_ENOQUORUM:
+        return "fewer nodes have all keys than the write needs; nothing was written";
+    case SNIC_ETIMEDOUT:
+        return "no node has answered in time; nothing was written";
+    case SNIC_EMSGSIZE:
+        return "a value is longer than out_max, or than the nodes take";
+    case SNIC_ENOSPC:
+        return "the nodes have no space left: delete keys";
+    case SNIC_EACCES:
+        return "the nodes do not accept the password";
+    case SNIC_EPROTO:
+        return "a node does not understand the command STORE";
+    default:
+        return snic_strerror(result);
+    }
+}
+
 /* ---- Looking ---- */
 
 void snic_storeclient_get_stats(const struct snic_storeclient *c,

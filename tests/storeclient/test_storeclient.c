@@ -371,10 +371,14 @@ static void test_storeclient_refusals_are_certain(void **state)
     static const struct {
         const char *line;
         int result;
-    } refusals[] = {{"-CLUSTERDOWN x\r\n", SNIC_ESTALE}, {"-LOADING x\r\n", SNIC_ESTALE},
-                    {"-TRYAGAIN x\r\n", SNIC_EAGAIN},    {"-NOREPLICAS x\r\n", SNIC_ENOQUORUM},
-                    {"-OOM x\r\n", SNIC_ENOSPC},         {"-ERR unknown command\r\n", SNIC_EPROTO},
-                    {"-UNKNOWN x\r\n", SNIC_EUNKNOWN}};
+        const char *text; /* part of its meaning */
+    } refusals[] = {{"-CLUSTERDOWN x\r\n", SNIC_ESTALE, "no node serves"},
+                    {"-LOADING x\r\n", SNIC_ESTALE, "learn the keys"},
+                    {"-TRYAGAIN x\r\n", SNIC_EAGAIN, "no room"},
+                    {"-NOREPLICAS x\r\n", SNIC_ENOQUORUM, "fewer nodes"},
+                    {"-OOM x\r\n", SNIC_ENOSPC, "no space"},
+                    {"-ERR unknown command\r\n", SNIC_EPROTO, "STORE"},
+                    {"-UNKNOWN x\r\n", SNIC_EUNKNOWN, "outcome unknown"}};
     /* So near that no attempt is open when the time ends: its outcome would not be known. */
     const struct snic_net_link link = {.delay_min_ns = 1, .delay_max_ns = 1};
     (void)state;
@@ -387,6 +391,7 @@ static void test_storeclient_refusals_are_certain(void **state)
             assert_int_equal(snic_net_fabric_link(p->fabric, n + 1, 0, &link), 0);
         }
         assert_int_equal(do_call(p, call(p, &c, SNIC_STORE_PUT, "k", "v")), refusals[i].result);
+        assert_non_null(strstr(snic_storeclient_result_text(c.op.result), refusals[i].text));
         peers_free(p);
     }
     /* No node at all. */
@@ -400,6 +405,14 @@ static void test_storeclient_refusals_are_certain(void **state)
     assert_int_equal(do_call(p, call(p, &c, SNIC_STORE_PUT, "k", "v")), SNIC_ETIMEDOUT);
     assert_int_equal(c.op.attempts, 0);
     peers_free(p);
+    /* Only what is a result has words of its own. */
+    static const int results[] = {SNIC_ENOENT,    SNIC_ECANCELED, SNIC_EEXIST,
+                                  SNIC_ETIMEDOUT, SNIC_EMSGSIZE,  SNIC_EACCES};
+    for (uint32_t i = 0; i < SNIC_COUNTOF(results); i++)
+        assert_string_not_equal(snic_storeclient_result_text(results[i]),
+                                snic_strerror(results[i]));
+    assert_string_equal(snic_storeclient_result_text(SNIC_EIO), snic_strerror(SNIC_EIO));
+    assert_string_equal(snic_storeclient_result_text(0), snic_strerror(0));
 }
 
 /* The node that has had an operation. */

@@ -49,7 +49,7 @@ static void driver_check(int right, const char *what, int result)
 {
     if (right)
         return;
-    printf("wrong: %s: %s\n", what, snic_strerror(result));
+    printf("wrong: %s: %s\n", what, snic_storeclient_result_text(result));
     exit(1);
 }
 
