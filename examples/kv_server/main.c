@@ -170,8 +170,8 @@ static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
          "default 'normal 256mb 64mb 60'; 0: no limit, but HARD with a DPU role 1 GiB",
          0, 0, kv_out_limit_parse},
         {"maxmemory-clients", EX_PARSE, c, "BYTES|PERCENT%",
-         "unread replies of all clients; above it the client with most is closed; default 25%, 0: "
-         "none",
+         "unread replies and half-sent commands of all clients; above it the client with most is "
+         "closed; default 25%, at most 1gb; 0: no limit",
          0, 0, kv_clients_memory_parse},
         {"message-max", EX_SIZE, &c->message_max, "BYTES",
          "a longer command is refused; default 256M, 9M to 1G", KV_MESSAGE_LEAST, KV_MESSAGE_MOST,

@@ -2,6 +2,8 @@
 /* What CONFIG SET changes: texts and numbers. The texts of errors are Redis 7's. */
 #include "settings.h"
 
+#include "snicstore/base.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +12,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+/* maxmemory-clients by default: of the machine's memory, and at most */
 #define SETTINGS_PERCENT_DEFAULT 25
+#define SETTINGS_CLIENTS_DEFAULT ((uint64_t)1 << 30)
 #define SETTINGS_QUERY_LEAST (1u << 20)
 
 static const char *const settings_classes[] = {"normal", "slave", "pubsub"};
@@ -29,6 +33,7 @@ void resp_settings_default(struct resp_settings *s)
     s->out[1] = (struct resp_out_limit){256u << 20, 64u << 20, 60};
     s->out[2] = (struct resp_out_limit){32u << 20, 8u << 20, 60};
     s->clients = -SETTINGS_PERCENT_DEFAULT;
+    s->clients = (int64_t)snic_min_u64(resp_settings_clients(s), SETTINGS_CLIENTS_DEFAULT);
     s->query = 1u << 30;
     s->protected_mode = 1;
     s->slow_us = 10000;
