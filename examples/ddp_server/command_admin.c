@@ -14,7 +14,10 @@
 
 #include <string.h>
 
-#define MEMBERS_RUNS 2 /* `number` of a shard to whose node members_runs() applies */
+/* `number` of a shard where members_runs() applies: the node was heard a moment ago, or a
+ * connection with it exists, too. */
+#define MEMBERS_RUNS 2
+#define MEMBERS_ALIVE 3
 
 static void admin_challenge(struct ds_call *k)
 {
@@ -246,6 +249,7 @@ static int members_heard_elsewhere(const struct ds_shard *s, uint32_t node)
  */
 static int members_runs(struct ds_request *r, const struct snic_replica_request *q)
 {
+    struct snic_replica_peer_stats peer;
     struct snic_replica_stats i;
     const struct snic_member_view *v = &i.member.view;
     uint16_t learns;
@@ -255,7 +259,11 @@ static int members_runs(struct ds_request *r, const struct snic_replica_request 
     if (q->kind != SNIC_MEMBER_REPLACE)
         return 0;
     if (((v->vacant & learns) | i.member.voting) >> q->node & 1) {
-        r->number = MEMBERS_RUNS;
+        r->number =
+            snic_replica_get_peer(snic_store_replica(r->shard->store), q->node, &peer) == 0 &&
+                    peer.state == SNIC_REPLICA_PEER_UP
+                ? MEMBERS_ALIVE
+                : MEMBERS_RUNS;
     } else if (learns >> q->node & 1) {
         ds_error(&r->reply,
                  "TRYAGAIN node %u learns the keys: repeat it when it has them, and its "
@@ -293,13 +301,20 @@ void ds_join_members(struct ds_request *r)
 {
     uint32_t there = 0;
     int runs = 0;
+    int alive = 0;
 
     for (uint32_t i = 0; i < r->parts_count; i++) {
         there += r->parts[i]->number != 0;
         runs |= r->parts[i]->number == MEMBERS_RUNS;
+        alive |= r->parts[i]->number == MEMBERS_ALIVE;
     }
     if (there < r->parts_count)
         resp_put_text(&r->reply, "+OK\r\n");
+    else if (alive)
+        ds_error(&r->reply,
+                 "ERR node %.*s is alive, and has its vote or will have it: stop it first "
+                 "(`ddp_server ctl drain`), to replace it by one with an empty directory",
+                 (int)r->argv[2].size, (const char *)r->argv[2].data);
     else if (runs)
         ds_error(&r->reply,
                  "TRYAGAIN the node runs, and has its vote or will have it: stop it first, to "

@@ -263,6 +263,14 @@ static void members_floor(struct ctl_link *l, const struct ctl *c, int add)
     ctl_reply_free(&r);
 }
 
+/* Is the refusal that of a node that has the change already? Each shard refuses for itself: when it
+ * is repeated, the first to have the change may have it by then. @p learned: an earlier one was
+ * that the node learns. */
+static int members_done(const struct ctl_reply *r, int learned)
+{
+    return learned && r->type == '-' && strstr(r->text, "has its vote") != NULL;
+}
+
 /* add, remove, replace: at a node that is not the one that changes. */
 static void ctl_members(struct ctl_link *l, const struct ctl *c)
 {
@@ -270,8 +278,7 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
     const char *words[7] = {"MEMBERS", c->verb, node};
     const struct timespec pause = {.tv_nsec = 100000000};
     int add = strcmp(c->verb, "add") == 0;
-    int learned = 0; /* by an earlier reply the node did */
-    int done = 0;
+    int learned = 0;
     struct ctl_reply r;
     size_t n = 3;
 
@@ -289,20 +296,16 @@ static void ctl_members(struct ctl_link *l, const struct ctl *c)
     if (c->witness)
         words[n++] = "WITNESS";
     ctl_link_command(l, &r, words, n);
-    for (uint32_t i = 0; i < CTL_TRIES && r.type == '-' &&
+    for (uint32_t i = 0; i < CTL_TRIES && r.type == '-' && !members_done(&r, learned) &&
                          (strncmp(r.text, "TRYAGAIN", 8) == 0 ||
                           strncmp(r.text, "CLUSTERDOWN", 11) == 0); /* a shard between two views */
          i++) {
-        /* Each shard refuses for itself: the first to have the change may have it by then. */
-        done = learned && strstr(r.text, "has its vote") != NULL;
-        if (done)
-            break;
         learned |= strstr(r.text, "learns the keys") != NULL;
         (void)nanosleep(&pause, NULL); /* a node that has just ended counts as one that runs */
         ctl_reply_free(&r);
         ctl_link_command(l, &r, words, n);
     }
-    if (r.type == '-' && !done)
+    if (r.type == '-' && !members_done(&r, learned))
         ex_die("%s: %s", l->address, r.text);
     ctl_reply_free(&r);
     printf("%s of node %s is under way: done when `ddp_server ctl status` shows no vacant node, "

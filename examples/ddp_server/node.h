@@ -33,6 +33,7 @@
 #define DS_NODES_MAX SNIC_MEMBER_NODES_MAX
 #define DS_KEY_MAX ((uint32_t)SNIC_STORE_KEY_MAX)
 #define DS_NAME_MAX 64u
+#define DS_LOG_LEAST (64 << 20) /**< bytes of --log-size */
 #define DS_INFO_COUNTERS 12u
 /** The longest TTL: a hundred years. */
 #define DS_TTL_MAX_MS UINT64_C(3155760000000)

@@ -11,13 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define SHARD_DGRAM_BYTES (4u << 20) /* that the kernel keeps for the nodes' socket */
 #define SHARD_SENDS 1024u
 #define SHARD_SCOPES 256u
-#define SHARD_PUBLISH_NS 100000000u /* between two snapshots */
-#define SHARD_CONNS_MORE 64u        /* beside those of clients */
+#define SHARD_PUBLISH_NS 100000000u           /* between two snapshots */
+#define SHARD_CONNS_MORE 64u                  /* beside those of clients */
+#define SHARD_LOG_BYTES ((uint64_t)256 << 20) /* without --log-size */
 
 static void shard_notify(void *ctx);
 
@@ -40,12 +42,27 @@ static void shard_open_net(struct ds_shard *s)
         ex_die("cannot open the network: %s", snic_strerror(r));
 }
 
+/* The size of the log: that which the file has, or of a new one what the option names. A log's size
+ * cannot be changed. What is smaller than any log is left for the replica to name. */
+static uint64_t shard_log_size(const struct ds_config *c, const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < DS_LOG_LEAST)
+        return c->log_bytes != 0 ? c->log_bytes : SHARD_LOG_BYTES;
+    if (c->log_bytes != 0 && c->log_bytes != (uint64_t)st.st_size)
+        ex_die("--log-size: '%s' has %" PRIu64 " bytes, not %" PRIu64 ", and a log keeps the size "
+               "that it was made with: leave the option out, or replace this node by one with an "
+               "empty --dir (`ddp_server ctl replace`)",
+               path, (uint64_t)st.st_size, c->log_bytes);
+    return (uint64_t)st.st_size;
+}
+
 static void shard_open_log(struct ds_shard *s)
 {
     const struct ds_config *c = s->node->config;
     struct snic_io_uring_opts o = {.opts_size = sizeof(o),
-                                   .flags = SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_LOCK,
-                                   .size = c->log_bytes};
+                                   .flags = SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_LOCK};
     char path[4096];
     int os_error = 0;
     int r;
@@ -54,6 +71,7 @@ static void shard_open_log(struct ds_shard *s)
         sizeof(path))
         ex_die("--dir: the path is too long");
     o.path = path;
+    o.size = shard_log_size(c, path);
     o.flags |= c->server.buffered ? 0 : SNIC_IO_OPEN_DIRECT;
     r = ex_io_open(&s->log, s->loop, &o, &os_error);
     if (r == SNIC_EBUSY)
@@ -64,7 +82,7 @@ static void shard_open_log(struct ds_shard *s)
                "--buffered",
                path);
     if (r == SNIC_ENOSPC)
-        ex_no_room(path, c->log_bytes, "--log-size", os_error);
+        ex_no_room(path, o.size, "--log-size", os_error);
     if (r != 0)
         ex_die("cannot open '%s': %s", path, os_error != 0 ? strerror(os_error) : snic_strerror(r));
 }

@@ -173,7 +173,9 @@ static void state_report(const struct ds_shard *s, const struct snic_replica_sta
 {
     const struct snic_ddp_learning *l = &i->ddp.learning;
 
-    if (i->state == SNIC_REPLICA_READING)
+    if (i->state == SNIC_REPLICA_READING && i->wal.opening_total == 0)
+        ex_log(EX_INFO, "shard %u: opens its log: the disk has not answered yet", s->index);
+    else if (i->state == SNIC_REPLICA_READING)
         ex_log(EX_INFO, "shard %u: opens its log: %" PRIu64 " of at most %" PRIu64 " MiB", s->index,
                i->wal.opening_bytes >> 20, i->wal.opening_total >> 20);
     else
@@ -181,6 +183,26 @@ static void state_report(const struct ds_shard *s, const struct snic_replica_sta
                "shard %u: learns: %u%% of the keys are compared, %" PRIu64
                " of its own confirmed, %" PRIu64 " pulled (%" PRIu64 " bytes)",
                s->index, ds_learned_percent(i), l->confirmed, l->pulled, l->bytes);
+}
+
+/* The log is open: what the options named, and it has otherwise. */
+static void state_opened(const struct ds_shard *s, const struct snic_replica_stats *i)
+{
+    uint64_t unused = s->log->geometry.size - (uint64_t)i->wal.segments * i->wal.segment_bytes;
+
+    ex_log(EX_INFO, "shard %u: has opened its log: %u records", s->index, i->ddp.records);
+    if (i->found_ignored)
+        ex_log(
+            EX_WARNING,
+            "shard %u: --found is ignored: by its log this node has run before, and it continues "
+            "with that. The option is for the first start only",
+            s->index);
+    /* Beside the segments a log has less than one of them. */
+    if (unused >= 2 * (uint64_t)i->wal.segment_bytes)
+        ex_log(EX_WARNING,
+               "shard %u: %" PRIu64 " MiB of the log's file are not used: the file has grown since "
+               "the log was made, which keeps its size",
+               s->index, unused >> 20);
 }
 
 void ds_state_progress(struct ds_shard *s, uint64_t now_ns)
@@ -196,7 +218,7 @@ void ds_state_progress(struct ds_shard *s, uint64_t now_ns)
     /* What lasts for less than the time between two publications is seen by what it has done. */
     if (s->phase != phase || (phase == DS_PHASE_NONE && s->learned != learned)) {
         if (s->phase == DS_PHASE_READS && i->state == SNIC_REPLICA_RUNNING)
-            ex_log(EX_INFO, "shard %u: has opened its log: %u records", s->index, i->ddp.records);
+            state_opened(s, i);
         if (phase == DS_PHASE_NONE && (s->phase == DS_PHASE_LEARNS || s->learned != learned) &&
             (i->member.view.full >> s->node->config->node & 1) != 0) {
             s->learned = learned;

@@ -456,7 +456,7 @@ struct snic_replica_stats {
     uint32_t full;     /**< FULL nodes of the view                                                */
     uint32_t min_full; /**< that a write needs                                                    */
     uint32_t log_good; /**< 0: suspect (ddp.h's A8: member.h, LOG_GOOD)                           */
-    uint32_t pad;
+    uint32_t found_ignored; /**< 1: SNIC_REPLICA_FOUND was set, and the log shows an earlier run  */
     uint32_t ops;    /**< in flight                                                             */
     uint32_t values; /**< alive                                                                 */
     uint64_t values_bytes;

@@ -484,8 +484,10 @@ void replica_boot(struct snic_replica *r, const struct snic_member_record *recor
     r->log_good = (uint32_t)good;
     ev.incarnation = r->o.incarnation;
     ev.flags = good ? (uint32_t)SNIC_MEMBER_LOG_GOOD : 0;
-    if (!ran && (r->o.flags & SNIC_REPLICA_FOUND) != 0)
-        ev.flags |= SNIC_MEMBER_FIRST;
+    if ((r->o.flags & SNIC_REPLICA_FOUND) != 0) {
+        ev.flags |= ran ? 0 : (uint32_t)SNIC_MEMBER_FIRST;
+        r->found_ignored = (uint32_t)ran;
+    }
     if (record != NULL)
         replica_addrs(r, &record->decided);
     int result = replica_step_member(r, &ev);

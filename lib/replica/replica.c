@@ -321,6 +321,7 @@ void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_st
     out->state = r->state;
     out->failure = r->failure;
     out->log_good = r->log_good;
+    out->found_ignored = r->found_ignored;
     out->ops = r->ops;
     out->values = r->values.live;
     out->values_bytes = r->values.used_bytes;

@@ -483,6 +483,7 @@ struct snic_replica {
     uint32_t serves;           /* at the last notify */
     uint32_t readable;         /* the engine served when it was last settled */
     uint32_t log_good;
+    uint32_t found_ignored; /* FOUND, and the log shows an earlier run */
     uint64_t now_ns;
     uint64_t lease_ns;
     struct replica_due due;

@@ -544,8 +544,8 @@ def test_replace_of_a_node_that_learns(binary):
         k.until(1, "CLUSTER", "STATE",
                 want=lambda r: all(fields(s)["vote"] == 1 and fields(s)["serves"] for s in r[5]))
         settled(k, 0, full=[0, 1, 2])
-        assert "stop it first" in run(binary, "ctl", "replace", "--config", k.config, "--node",
-                                      "1", code=1)
+        text = run(binary, "ctl", "replace", *at, "--node", "1", code=1)
+        assert "ERR node 1 is alive" in text and "stop it first" in text, text
 
 
 def test_status_of_a_witness(binary):
@@ -738,11 +738,33 @@ def test_start_up_errors(binary):
         # another cluster's log
         ends(k, 0, ["--cluster", "99"], "another cluster")
         ends(k, 0, ["--shards", "2"], "--shards", "cannot be changed")
+        # another size than that of the log, which stays as it is
+        ends(k, 0, ["--log-size", "128M"], "--log-size", "67108864", "134217728")
+        assert os.stat(log).st_size == 64 << 20
         shutil.rmtree(os.path.join(k.directory, "0"))
         os.makedirs(os.path.join(k.directory, "0"))
         with open(log, "wb") as f:
             f.write(b"x" * 100000)
         ends(k, 0, [], "not a log")
+
+
+def test_starts_again(binary):
+    """Without --log-size a log keeps its size; --found is ignored with a warning."""
+    with Cluster(binary, nodes=1).found() as k:
+        assert k.conn(0).cmd("SET", "key", "value") == "OK"
+        log = os.path.join(k.directory, "0", "shard-0.log")
+        for grown in (64 << 20, 96 << 20):
+            k.kill(0)
+            os.truncate(log, grown)
+            command = k.command(0, True)
+            at = command.index("--log-size")
+            with open(os.path.join(k.directory, "0.log"), "ab") as f:
+                k.processes[0] = subprocess.Popen(command[:at] + command[at + 2:], stdout=f,
+                                                  stderr=f)
+            k.wait(0)
+            assert k.conn(0).cmd("GET", "key") == b"value" and os.stat(log).st_size == grown
+            assert "--found is ignored" in k.log(0), k.log(0)
+            assert ("of the log's file are not used" in k.log(0)) == (grown > 64 << 20), k.log(0)
 
 
 def listeners(port):
