@@ -7,8 +7,9 @@
  * Depends on  snicstore/base.h, loop.h, io.h, net.h, nvme.h, nvme_wire.h, nvmesub.h, nvmetcp.h.
  * Memory      The caller supplies all of it (memsize, open) and has it back when the target is
  *             closed; nothing is allocated. Nearly all of it is conns_max times one connection:
- *             data_bytes for data, 21 KiB for its commands with the defaults, nvmetcp.h's target.
- * Threads     The owner thread of the loop that the net handle and all io handles are on.
+ *             data_bytes for data, 106 KiB for its commands with the defaults, nvmetcp.h's target.
+ * Threads     One loop or several (below), each with its own struct snic_nvmet: [owner] is that
+ *             loop's thread. What is configured, and engines, are the first one's.
  * Progress    No call blocks, except close, which turns the loop. O(1) work per command, apart
  *             from the end of a connection, O(its depth), and Connect, O(conns_max).
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -33,6 +34,18 @@
  * The end of a connection. What has not reached the device is dropped at once; what has is
  * cancelled, and the connection's slot is in use until it has ended. By a shutdown of the host all
  * namespaces of its subsystem are flushed first.
+ *
+ * Loops. A target opened with loops_max above 1 may have more loops: snic_nvmet_join() each, then
+ * add namespaces, then listen, then snic_nvmet_share() each port, then run each loop on a thread of
+ * its own. Loops share nothing but what a subsystem publishes (nvmesub.h's view); they exchange
+ * messages, posted in batches.
+ *  - A connection belongs to the loop that has accepted it: its PDUs, digests and data stay there.
+ *  - Controllers belong to the first loop, as do subsystems: their admin commands, events, keep
+ *    alive, reservations. An I/O command does not go there.
+ *  - A namespace belongs to the loop of its io handle: I/O commands of connections of other loops
+ *    go there and back, their data where they are. So a handle, and a switch, has one loop.
+ * The rules for ends, here and in nvmesub.h, hold across loops. Each loop ends by
+ * snic_nvmet_close() on its own thread; these return when all of them have been called.
  *
  * Reservations that persist through power loss (PTPL) need a store, which this target does not
  * have: to set PTPL ends with Internal Error. Authentication is not offered.
@@ -62,14 +75,20 @@ struct snic_nvmet;
 #define SNIC_NVMET_NAMESPACES_MAX 4096U
 #define SNIC_NVMET_DEPTH_MAX 1024U
 #define SNIC_NVMET_DATA_BYTES_MAX (64U << 20)
+#define SNIC_NVMET_LOOPS_MAX 16U
+
+/** Flag: with several loops, a connection that comes in on CPU c is accepted by loop c modulo their
+ * number (SNIC_NET_STEER_CPU), else by one that a hash of its addresses chooses. */
+#define SNIC_NVMET_STEER_CPU (1U << 0)
 
 /** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_nvmet_opts {
     uint32_t opts_size;
-    uint32_t flags;          /**< 0                                                             */
-    uint32_t conns_max;      /**< connections, 2..SNIC_NVMET_CONNS_MAX; default 64                */
-    uint32_t host_conns_max; /**< of one host NQN, 1..conns_max; default half of conns_max, at
-                                  least 2                                                       */
+    uint32_t flags;          /**< SNIC_NVMET_STEER_CPU                                          */
+    uint32_t conns_max;      /**< connections of a loop, 2..SNIC_NVMET_CONNS_MAX, which is also the
+                                  most of all loops; default 64                                 */
+    uint32_t host_conns_max; /**< of one host NQN on all loops, 1..conns_max * loops_max; default
+                                  half of conns_max, at least 2                                 */
     uint32_t subsystems_max; /**< without discovery, 1..SNIC_NVMET_SUBSYSTEMS_MAX; default 4     */
     uint32_t namespaces_max; /**< of a subsystem, 1..SNIC_NVMET_NAMESPACES_MAX; default 32       */
     uint32_t queues_max;     /**< I/O queues of a controller, 1..64; default 8                    */
@@ -83,7 +102,9 @@ struct snic_nvmet_opts {
                                   1..depth_max; default 16                                      */
     uint64_t greet_ns;       /**< until Connect; default 10 s                                    */
     uint64_t data_ns;        /**< from an R2T to its data; default 10 s                           */
-    uint64_t close_ns; /**< from a TermReq, or the target's wish, to the end; default 10 s   */
+    uint64_t close_ns;  /**< from a TermReq, or the target's wish, to the end; default 10 s   */
+    uint32_t loops_max; /**< 1..SNIC_NVMET_LOOPS_MAX; default 1                               */
+    uint32_t reserved;  /**< 0                                                                */
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
@@ -102,10 +123,28 @@ SNIC_API size_t snic_nvmet_memsize(const struct snic_nvmet_opts *o) SNIC_NONNULL
 SNIC_API SNIC_NODISCARD int snic_nvmet_open(struct snic_nvmet **out, void *mem, size_t size,
                                             struct snic_net *net, const struct snic_nvmet_opts *o)
     SNIC_NONNULL(1, 2, 4, 5);
+/** Bytes that snic_nvmet_join() needs for a target of @p o, or 0 when it is invalid. [any] */
+SNIC_API size_t snic_nvmet_join_memsize(const struct snic_nvmet_opts *o) SNIC_NONNULL(1);
 /**
- * Listen no more, end all connections, turn the loop until every request at a device has ended.
- * Not from inside an event. The io handles and the net handle are the caller's again. [owner]
- * @return the memory given to open
+ * A further loop of a target that has no namespaces yet; none of its loops runs meanwhile. [owner]
+ * @param[out] out  the loop's part on success, untouched on failure
+ * @param mem       owned until snic_nvmet_close() of it has returned it; aligned as for open
+ * @param net       on a loop that the target does not have; borrowed until close
+ * @param first     as open returned it
+ * @return 0; SNIC_EINVAL the alignment, or @p first is not that; SNIC_ENOSPC @p size is too small,
+ *         or loops_max; SNIC_EEXIST the target has the loop; SNIC_EBUSY there are namespaces
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_join(struct snic_nvmet **out, void *mem, size_t size,
+                                            struct snic_net *net, struct snic_nvmet *first)
+    SNIC_NONNULL(1, 2, 4, 5);
+/** Listen no more and end all connections of this loop; the loop is to be turned until close, which
+ * does this, too. Where one thread has several loops it stops them all first. [owner] */
+SNIC_API void snic_nvmet_stop(struct snic_nvmet *t) SNIC_NONNULL(1);
+/**
+ * Listen no more, end all connections, turn the loop until every request at a device has ended, of
+ * a target with several loops until all of them are closed or stopped. Not from inside an event.
+ * The io handles and the net handle of the loop are the caller's again. [owner]
+ * @return the memory given to open or join: of the first loop, valid until the others have returned
  */
 SNIC_API void *snic_nvmet_close(struct snic_nvmet *t) SNIC_NONNULL(1);
 
@@ -150,7 +189,8 @@ typedef void (*snic_nvmet_commit_fn)(struct snic_io *io, struct snic_io_req *req
 struct snic_nvmet_ns_opts {
     uint32_t opts_size;
     uint32_t nsid;      /**< 0: the lowest that is free                                         */
-    struct snic_io *io; /**< borrowed until removed, or close; several namespaces may share it   */
+    struct snic_io *io; /**< on a loop of the target; borrowed until removed, or close; several
+                             namespaces may share it                                            */
     uint32_t shift;     /**< log2 of the block size, 9 or 12; default 12, or 9 where the handle
                              has smaller blocks and its size is no multiple of 4096             */
     uint32_t group;     /**< ANA group; default 1                                               */
@@ -165,16 +205,16 @@ struct snic_nvmet_ns_opts {
  * Add a namespace. Its size is the handle's, rounded down to blocks; it is read-only where the
  * handle is. [owner]
  * @return its id; SNIC_EINVAL an option, or the handle has larger blocks or alignments, or its
- *         transfer_max is below data_max; SNIC_ENOTSUP a writable handle without capability ZERO;
- *         SNIC_EEXIST the id is used; SNIC_ENOSPC no free id, or less than a block; SNIC_ENOENT no
- *         such subsystem
+ *         transfer_max is below data_max, or its loop is none of the target's; SNIC_ENOTSUP a
+ * writable handle without capability ZERO; SNIC_EEXIST the id is used; SNIC_ENOSPC no free id, or
+ * less than a block; SNIC_ENOENT no such subsystem
  */
 SNIC_API SNIC_NODISCARD int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t subsystem,
                                               const struct snic_nvmet_ns_opts *o)
     SNIC_NONNULL(1, 3);
 /**
  * Remove it: no command starts any more, and when those at the device have ended @p removed is
- * called from the loop, or here: from then on its handle is not used. [owner]
+ * called from the handle's loop, or here: from then on its handle is not used. [owner]
  * @return 0; SNIC_ENOENT
  */
 SNIC_API SNIC_NODISCARD int snic_nvmet_ns_remove(struct snic_nvmet *t, uint32_t subsystem,
@@ -188,6 +228,14 @@ SNIC_API SNIC_NODISCARD int snic_nvmet_ns_remove(struct snic_nvmet *t, uint32_t 
  */
 SNIC_API SNIC_NODISCARD int snic_nvmet_listen(struct snic_nvmet *t, const struct snic_net_addr *a,
                                               const struct snic_net_addr *shown) SNIC_NONNULL(1, 2);
+/**
+ * A loop that was joined accepts hosts at port @p port, too. [owner]
+ * @param a  NULL: at the same address, which the loops share (SO_REUSEPORT)
+ * @return 0; SNIC_EINVAL the first loop; SNIC_ENOENT no such port; SNIC_EEXIST it does already;
+ * else as snic_net_listen()
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_share(struct snic_nvmet *t, uint32_t port,
+                                             const struct snic_net_addr *a) SNIC_NONNULL(1);
 /** The address of port @p port, with the TCP port that was chosen. [owner] @return 0; SNIC_ENOENT
  */
 SNIC_API SNIC_NODISCARD int snic_nvmet_listen_addr(const struct snic_nvmet *t, uint32_t port,
@@ -224,10 +272,12 @@ struct snic_nvmet_stats {
     uint32_t at_device; /**< I/O commands                                                       */
     uint32_t pad;
 };
-/** Copy the counters. [owner] */
+/** Copy the counters of a loop: unknown, busy and admin are the first one's, rooms and reserved
+ * those of its namespaces, all others those of its connections. [owner] */
 SNIC_API void snic_nvmet_get_stats(const struct snic_nvmet *t, struct snic_nvmet_stats *out)
     SNIC_NONNULL(1, 2);
-/** Every structural invariant, the engines' included. For tests. [owner] @return 0; SNIC_ECORRUPT
+/** Every structural invariant of a loop, the engines' included. For tests. [owner] @return 0;
+ * SNIC_ECORRUPT
  */
 SNIC_API int snic_nvmet_check(const struct snic_nvmet *t) SNIC_NONNULL(1);
 

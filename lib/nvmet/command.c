@@ -10,7 +10,7 @@
 void nvmet_cmd_free(struct nvmet_cmd *cmd)
 {
     struct nvmet_conn *c = cmd->c;
-    SNIC_ASSERT(cmd->state != NVMET_CMD_FREE);
+    SNIC_ASSERT(cmd->state != NVMET_CMD_FREE && !cmd->away && !cmd->cancelling);
     if (cmd->pages > 0)
         nvmet_pages_put(c, cmd->page, cmd->pages);
     cmd->pages = 0;
@@ -63,62 +63,14 @@ static void nvmet_cmd_status(struct nvmet_cmd *cmd, uint32_t status, uint32_t dw
 
 /* ---- For the subsystem ---- */
 
-static uint32_t nvmet_host_conns(const struct snic_nvmet *s, uint32_t tenant)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->o.conns_max; i++)
-        n += s->conns[i].used && s->conns[i].kind != NVMET_CONN_NEW && s->conns[i].tenant == tenant;
-    return n;
-}
-
-/* Connect: the subsystem by its name. @return 0 it was answered */
-static int nvmet_cmd_route(struct nvmet_cmd *cmd)
-{
-    struct nvmet_conn *c = cmd->c;
-    struct snic_nvmet *s = c->s;
-    const struct snic_nvme_connect_data *d = (const void *)cmd->data;
-    uint32_t at = offsetof(struct snic_nvme_connect_data, subnqn) | SNIC_NVME_IATTR_DATA;
-    if (cmd->in != sizeof(*d)) {
-        nvmet_cmd_status(cmd, SNIC_NVMET__FAIL(SGL_LENGTH), 0);
-        return 0;
-    }
-    struct nvmet_sub *sub = NULL;
-    if (memchr(d->subnqn, 0, sizeof(d->subnqn)) != NULL)
-        sub = nvmet_sub_find(s, (const char *)d->subnqn);
-    if (sub == NULL || (c->sub != NULL && c->sub != sub)) {
-        s->stats.unknown++;
-        nvmet_cmd_status(cmd, SNIC_NVMET__FAIL(CONNECT_PARAM), at);
-        return 0;
-    }
-    if (memchr(d->hostnqn, 0, sizeof(d->hostnqn)) != NULL)
-        c->tenant = snic_nvmet_tenant((const char *)d->hostnqn);
-    if (nvmet_host_conns(s, c->tenant) >= s->o.host_conns_max) {
-        s->stats.busy++;
-        nvmet_cmd_status(cmd, SNIC_NVME_SC_CONNECT_BUSY, 0);
-        return 0;
-    }
-    if (c->sub == NULL) {
-        struct snic_nvmesub_peer peer = {.port = c->port};
-        const struct snic_net_addr *a = &c->net->peer;
-        peer.address.family = a->family == SNIC_NET_IPV4   ? SNIC_NVME_ADRFAM_IPV4
-                              : a->family == SNIC_NET_IPV6 ? SNIC_NVME_ADRFAM_IPV6
-                                                           : 0;
-        memcpy(peer.address.address, a->ip, sizeof(a->ip));
-        int n = snic_nvmesub_open(sub->engine, &peer);
-        SNIC_ASSERT(n >= 0); /* it has as many as there are connections */
-        c->sub = sub;
-        c->sub_conn = (uint32_t)n;
-        sub->conns[n] = c;
-    }
-    return 1;
-}
-
 static void nvmet_cmd_submit(struct nvmet_cmd *cmd)
 {
     struct nvmet_conn *c = cmd->c;
     struct snic_nvmesub_cmd *n = &cmd->u.sub;
-    if (cmd->kind == NVMET_KIND_CONNECT && !nvmet_cmd_route(cmd))
+    if (cmd->kind == NVMET_KIND_CONNECT && cmd->in != sizeof(struct snic_nvme_connect_data)) {
+        nvmet_cmd_status(cmd, SNIC_NVMET__FAIL(SGL_LENGTH), 0);
         return;
+    }
     memset(n, 0, sizeof(*n));
     memcpy(n->sqe, cmd->sqe, sizeof(n->sqe));
     n->data_in = cmd->in;
@@ -126,11 +78,10 @@ static void nvmet_cmd_submit(struct nvmet_cmd *cmd)
     n->data = cmd->in + cmd->to_host > 0 ? cmd->data : NULL;
     if (cmd->to_host > 0)
         memset(cmd->data, 0, cmd->to_host); /* what it does not fill shows nothing old */
-    c->s->stats.admin++;
+    c->sought = 1;
     c->active++;
     nvmet_cmd_enter(cmd, NVMET_CMD_SUBSYSTEM, NULL);
-    snic_nvmesub_submit(c->sub->engine, c->sub_conn, n, snic_loop_now(c->s->loop));
-    nvmet_sub_poll(c->sub);
+    nvmet_mail_send(c->s, c->s->first, &cmd->mail, nvmet_seat_submit);
 }
 
 /* ---- I/O ---- */
@@ -145,7 +96,7 @@ static void nvmet_cmd_hold(struct nvmet_cmd *cmd)
 static void nvmet_cmd_refuse(struct nvmet_cmd *cmd, int what, const struct snic_nvme_cqe *cqe)
 {
     if (cmd->reserved) /* nvmet_cmd_returned() starts it again */
-        nvmet_device_release(cmd);
+        nvmet_inside_release(cmd);
     else if (what == SNIC_NVMESUB_IO_STATUS)
         nvmet_cmd_finish(cmd, cqe, 0);
     else if (what == SNIC_NVMESUB_IO_HOLD)
@@ -165,15 +116,7 @@ static void nvmet_cmd_start(struct nvmet_cmd *cmd)
         nvmet_cmd_refuse(cmd, what, &cqe);
         return;
     }
-    c->s->stats.at_device++;
-    snic_link_remove(&cmd->link);
-    if (cmd->reserved) {
-        nvmet_device_commit(cmd);
-        return;
-    }
-    c->active++;
-    cmd->ns->inside++;
-    nvmet_device_start(cmd);
+    nvmet_inside_start(cmd);
 }
 
 /* Its data are complete. */
@@ -193,7 +136,7 @@ static int nvmet_cmd_misaligned(const struct nvmet_cmd *cmd)
 {
     uint32_t align = 8;
     if (cmd->kind == NVMET_KIND_IO)
-        align = cmd->op.kind == SNIC_NVMESUB_WRITE ? cmd->ns->io->geometry.memory_align : 1;
+        align = cmd->op.kind == SNIC_NVMESUB_WRITE ? cmd->ns->dev->io->geometry.memory_align : 1;
     return cmd->in > 0 && cmd->wanted == 0 && (uintptr_t)cmd->data % align != 0;
 }
 
@@ -262,7 +205,7 @@ static int nvmet_cmd_admit(struct nvmet_cmd *cmd)
     if (!cmd->admitted && !nvmet_cmd_place(cmd))
         return 0;
     if (cmd->wanted > 0)
-        return nvmet_device_reserve(cmd) || nvmet_cmd_grant(cmd);
+        return nvmet_inside_reserve(cmd) || nvmet_cmd_grant(cmd);
     nvmet_cmd_go(cmd);
     return 1;
 }
@@ -319,7 +262,7 @@ static void nvmet_cmd_check(struct nvmet_cmd *cmd)
     cmd->kind = NVMET_KIND_IO;
     switch (snic_nvmesub_io_check(c->sub->view, &c->queue, cmd->sqe, &cmd->op, &cqe)) {
     case SNIC_NVMESUB_IO_RUN:
-        cmd->ns = nvmet_sub_ns(c->sub, cmd->op.nsid);
+        cmd->ns = &c->s->ns[c->sub->index][cmd->op.nsid - 1];
         nvmet_cmd_need(cmd);
         break;
     case SNIC_NVMESUB_IO_STATUS:

@@ -62,24 +62,37 @@ static void nvmet_conn_free(struct nvmet_conn *c)
     snic_link_append(&s->free_conns, &c->link);
     c->used = 0;
     s->stats.conns--;
+    nvmet_conn_done(s);
+}
+
+void nvmet_conn_done(struct snic_nvmet *s)
+{
+    if (!s->closing || s->leaving || s->stats.conns > 0)
+        return;
+    s->leaving = 1;
+    nvmet_mail_send(s, s->first, &s->done, nvmet_seat_done);
 }
 
 void nvmet_conn_check(struct nvmet_conn *c)
 {
-    struct nvmet_sub *sub = c->sub;
     if (!c->used || !c->stopping || c->active > 0)
         return;
-    if (sub != NULL && !c->stopped) {
-        if (c->shutdown && nvmet_device_flush(c))
+    if (c->sought && !c->leaving) {
+        if (c->shutdown && c->sub != NULL && nvmet_inside_flush(c))
             return;
-        c->stopped = 1;
+        c->leaving = 1;
         c->s->stats.queues -= c->kind == NVMET_CONN_IO;
-        sub->conns[c->sub_conn] = NULL;
-        snic_nvmesub_stopped(sub->engine, c->sub_conn, snic_loop_now(c->s->loop));
-        nvmet_sub_poll(sub);
+        nvmet_mail_send(c->s, c->s->first, &c->stop, nvmet_seat_stopped);
     }
     if (c->over && c->net == NULL)
         nvmet_conn_dirty(c); /* which frees it, outside of whatever this is */
+}
+
+void nvmet_conn_left(struct nvmet_mail *m)
+{
+    struct nvmet_conn *c = SNIC_CONTAINER(m, struct nvmet_conn, stop);
+    c->stopped = 1;
+    nvmet_conn_check(c);
 }
 
 /* What has not reached the device, or the subsystem, is dropped. */
@@ -91,15 +104,12 @@ static void nvmet_conn_drop(struct nvmet_cmd *cmd)
     case NVMET_CMD_RESERVED:
     case NVMET_CMD_HELD:
         if (cmd->reserved)
-            nvmet_device_release(cmd);
+            nvmet_inside_release(cmd);
         else
             nvmet_cmd_free(cmd);
         break;
-    case NVMET_CMD_ROOM:
-        nvmet_device_end(cmd, SNIC_NVME_SC_ABORT_REQUESTED, 0);
-        break;
     case NVMET_CMD_DEVICE:
-        snic_io_cancel(cmd->ns->io, &cmd->u.io);
+        nvmet_inside_cancel(cmd);
         break;
     default:
         break;
@@ -111,14 +121,14 @@ void nvmet_conn_stop(struct nvmet_conn *c)
     if (c->stopping)
         return;
     c->stopping = 1;
+    /* What the host has ended before is seen by the device's loop (T6), which loads it. */
+    atomic_store_explicit(&c->gone, 1, memory_order_release);
     if (c->kind == NVMET_CONN_IO)
         snic_nvmesub_io_lost(c->sub->view, &c->queue); /* T2: before any message */
-    if (c->sub != NULL && !c->ended)
-        snic_nvmesub_lost(c->sub->engine, c->sub_conn, snic_loop_now(c->s->loop));
+    if (c->sought && !c->ended)
+        nvmet_mail_send(c->s, c->s->first, &c->lost, nvmet_seat_lost);
     for (uint32_t i = 0; i < c->s->cmds; i++)
         nvmet_conn_drop(&c->cmds[i]);
-    if (c->sub != NULL)
-        nvmet_sub_poll(c->sub);
     nvmet_conn_check(c);
     nvmet_conn_dirty(c);
 }
@@ -128,6 +138,88 @@ void nvmet_conn_kill(struct nvmet_conn *c, int reason, int drain)
     snic_nvmetcp_target_end(c->t, reason, drain, snic_loop_now(c->s->loop));
     nvmet_conn_stop(c);
     nvmet_conn_dirty(c);
+}
+
+/* ---- Messages of the owner ---- */
+
+/* The queue is connected, before its completion is sent. */
+static void nvmet_conn_connected(struct nvmet_cmd *cmd)
+{
+    struct nvmet_conn *c = cmd->c;
+    struct snic_nvmetcp_queue q = {.opts_size = sizeof(q)};
+    struct snic_nvme_sqe e;
+    snic_nvme_sqe_load(&e, cmd->u.sub.sqe);
+    q.entries = (e.cdw11 & 0xffff) + 1;
+    q.flags = (e.cdw11 >> 16 & SNIC_NVME_CATTR_NO_SQ_FLOW) != 0 ? SNIC_NVMETCP_NO_SQ_FLOW : 0;
+    c->sub = c->seat.sub;
+    c->tenant = c->seat.tenant;
+    c->kind = c->seat.kind;
+    q.inline_max = c->kind == NVMET_CONN_IO ? c->s->o.capsule_bytes : 8192;
+    if (c->kind == NVMET_CONN_IO) {
+        c->s->stats.queues++;
+        c->queue = c->mark = c->seat.queue;
+    }
+    snic_link_remove(&c->link);
+    snic_link_append(&c->s->up, &c->link);
+    int r = snic_nvmetcp_target_connected(c->t, &q);
+    SNIC_ASSERT(r == 0 || r == SNIC_ENOTCONN); /* the engine has checked the entry */
+}
+
+void nvmet_conn_return(struct nvmet_mail *m)
+{
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(m, struct nvmet_cmd, mail);
+    struct nvmet_conn *c = cmd->c;
+    struct snic_nvme_cqe cqe = cmd->u.sub.cqe;
+    SNIC_ASSERT(cmd->state == NVMET_CMD_SUBSYSTEM && c->active > 0);
+    c->active--;
+    if (cmd->result == NVMET_BACK_NONE || c->stopping) {
+        nvmet_cmd_free(cmd);
+        nvmet_conn_check(c);
+        return;
+    }
+    if (cmd->kind == NVMET_KIND_CONNECT && cqe.status == 0)
+        nvmet_conn_connected(cmd);
+    if (cmd->kind == NVMET_KIND_FORWARD)
+        snic_nvmesub_io_finish(c->sub->view, &c->queue, 0, &cqe);
+    nvmet_cmd_finish(cmd, &cqe, cmd->u.sub.data_out);
+}
+
+void nvmet_conn_end(struct nvmet_mail *m)
+{
+    struct nvmet_conn *c = SNIC_CONTAINER(m, struct nvmet_conn, end);
+    c->ended = 1;
+    c->shutdown = c->seat.reason == SNIC_NVMESUB_BY_SHUTDOWN;
+    nvmet_conn_kill(c, SNIC_ECONNABORTED, 1);
+}
+
+void nvmet_conn_abort(struct nvmet_mail *m)
+{
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(m, struct nvmet_cmd, mail);
+    struct nvmet_conn *c = cmd->aborts;
+    cmd->result = (uint8_t)(!c->stopping && nvmet_cmd_abort(c, cmd->aborts_cid));
+    nvmet_mail_send(c->s, c->s->first, m, nvmet_seat_aborted);
+}
+
+static void nvmet_conn_again(struct nvmet_conn *c)
+{
+    struct snic_link again;
+    snic_link_init(&again);
+    while (!snic_link_alone(&c->held)) {
+        struct snic_link *l = c->held.next;
+        snic_link_remove(l);
+        snic_link_append(&again, l);
+    }
+    while (!snic_link_alone(&again))
+        nvmet_cmd_retry(SNIC_CONTAINER(again.next, struct nvmet_cmd, link));
+}
+
+void nvmet_conn_unfence(struct snic_nvmet *s, struct nvmet_sub *sub)
+{
+    for (uint32_t i = 0; i < s->o.conns_max; i++) {
+        struct nvmet_conn *c = &s->conns[i];
+        if (c->used && c->sub == sub && !c->stopped)
+            nvmet_conn_again(c);
+    }
 }
 
 /* ---- Engine events ---- */
@@ -231,7 +323,7 @@ static void nvmet_conn_serve(struct nvmet_conn *c)
     } while (nvmet_conn_feed(c));
     nvmet_conn_events(c);
     nvmet_conn_output(c);
-    if (c->over && c->net == NULL && c->active == 0 && (c->sub == NULL || c->stopped)) {
+    if (c->over && c->net == NULL && c->active == 0 && (!c->sought || c->stopped)) {
         nvmet_conn_free(c);
         return;
     }
@@ -322,11 +414,15 @@ static void nvmet_conn_begin(struct nvmet_conn *c)
     c->active = 0;
     c->used = 1;
     c->kind = NVMET_CONN_NEW;
-    c->over = c->ended = c->stopping = c->stopped = c->shutdown = 0;
+    c->over = c->sought = c->ended = c->stopping = c->leaving = c->stopped = c->shutdown = 0;
+    atomic_store_explicit(&c->gone, 0, memory_order_relaxed); /* no other loop uses it now */
+    memset(&c->seat, 0, sizeof(c->seat));
+    snic_link_init(&c->seat.link);
     c->flush_next = 0;
     c->sending = 0;
     c->tenant = 0;
     memset(&c->queue, 0, sizeof(c->queue));
+    memset(&c->mark, 0, sizeof(c->mark));
     memset(&c->bufs, 0, sizeof(c->bufs));
     memset(c->map, 0, snic_align_up(s->arena_pages, 64) / 8);
     if (s->arena_pages % 64 != 0)
@@ -343,6 +439,17 @@ static void nvmet_conn_begin(struct nvmet_conn *c)
     }
 }
 
+static void nvmet_conn_peer(struct nvmet_conn *c, uint32_t port)
+{
+    const struct snic_net_addr *a = &c->net->peer;
+    memset(&c->peer, 0, sizeof(c->peer));
+    c->peer.port = port;
+    c->peer.address.family = a->family == SNIC_NET_IPV4   ? SNIC_NVME_ADRFAM_IPV4
+                             : a->family == SNIC_NET_IPV6 ? SNIC_NVME_ADRFAM_IPV6
+                                                          : 0;
+    memcpy(c->peer.address.address, a->ip, sizeof(a->ip));
+}
+
 void nvmet_conn_accept(void *ctx, struct snic_net_conn *net, const struct snic_net_addr *peer)
 {
     static const struct snic_net_stream_events events = {.recv = nvmet_conn_recv,
@@ -352,8 +459,8 @@ void nvmet_conn_accept(void *ctx, struct snic_net_conn *net, const struct snic_n
     struct nvmet_port *p = ctx;
     struct snic_nvmet *s = p->s;
     (void)peer;
-    if (snic_link_alone(&s->free_conns)) {
-        s->stats.refused++;
+    if (snic_link_alone(&s->free_conns) || s->closing) {
+        s->stats.refused += !s->closing;
         snic_net_abort(net);
         return;
     }
@@ -363,7 +470,7 @@ void nvmet_conn_accept(void *ctx, struct snic_net_conn *net, const struct snic_n
                                      &s->target, snic_loop_now(s->loop));
     SNIC_ASSERT(r == 0);
     c->net = net;
-    c->port = p->number;
+    nvmet_conn_peer(c, p->number);
     snic_link_remove(&c->link);
     snic_link_append(&s->fresh, &c->link);
     s->stats.accepted++;

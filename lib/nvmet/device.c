@@ -1,90 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Started commands at the device, in steps of one request each: the ranges of a DISCARD, the pieces
- * of a VERIFY, what follows a short transfer, and the flush that makes a command with FUA durable
- * where the device has no such write.
+ * The device's loop: started commands of the connections of all loops, in steps of one request
+ * each: the ranges of a DISCARD, the pieces of a VERIFY, what follows a short transfer, and the
+ * flush that makes a command with FUA durable where the device has no such write.
+ *
+ * D1  dev->inside counts commands that a switch has reserved or that were started here, and flushes
+ *     of connections, until they are returned.
+ * D2  Of a command only the fields below "the device's loop's" are written here, and its link.
  */
 #include "nvmet/nvmet_priv.h"
 
 static void nvmet_device_step(struct nvmet_cmd *cmd);
 static void nvmet_device_offer(struct nvmet_cmd *cmd);
+static void nvmet_device_begin(struct nvmet_cmd *cmd);
+
+static struct nvmet_dev *nvmet_device_of(const struct nvmet_cmd *cmd)
+{
+    return cmd->ns->dev;
+}
+
+/* T6 */
+static int nvmet_device_barred(const struct nvmet_cmd *cmd)
+{
+    const struct nvmet_conn *c = cmd->c;
+    /* Pairs with the store of nvmet_conn_stop(). */
+    return atomic_load_explicit(&c->gone, memory_order_acquire) != 0 ||
+           snic_nvmesub_io_ended(nvmet_device_of(cmd)->sub->view, &c->mark);
+}
 
 static void nvmet_busy_leave(struct nvmet_cmd *cmd)
 {
     snic_link_remove(&cmd->link);
-    cmd->ns->busy_count -= cmd->busy;
-    cmd->busy = 0;
+    nvmet_device_of(cmd)->busy_count -= cmd->where == NVMET_AT_BUSY;
+    cmd->where = NVMET_AT_NONE;
 }
 
 /* A request has left the device: one that was refused with SNIC_EBUSY is offered again. Such a
  * tenant has requests inside, so there is always a next time. */
-static void nvmet_busy_again(struct nvmet_ns *ns)
+static void nvmet_busy_again(struct nvmet_dev *dev)
 {
-    if (snic_link_alone(&ns->busy))
+    dev->leaves++;
+    if (dev->again) /* the one that is offered has ended at once */
         return;
-    struct nvmet_cmd *cmd = SNIC_CONTAINER(ns->busy.next, struct nvmet_cmd, link);
-    nvmet_busy_leave(cmd);
-    nvmet_device_offer(cmd);
+    dev->again = 1;
+    for (; dev->leaves > 0 && !snic_link_alone(&dev->busy); dev->leaves--) {
+        struct nvmet_cmd *cmd = SNIC_CONTAINER(dev->busy.next, struct nvmet_cmd, link);
+        nvmet_busy_leave(cmd);
+        nvmet_device_offer(cmd);
+    }
+    dev->leaves = 0;
+    dev->again = 0;
 }
 
 /* ---- Ends ---- */
 
-void nvmet_quiesced(struct nvmet_ns *ns)
+static void nvmet_device_return(struct nvmet_cmd *cmd, uint8_t result)
 {
-    struct nvmet_sub *sub = ns->sub;
-    uint32_t nsid = ns->nsid;
-    if (!ns->quiesce || ns->quiesce_left > 0 || (ns->removal && ns->inside > 0))
-        return;
-    ns->quiesce = 0;
-    if (ns->removal) {
-        struct snic_io *io = ns->io;
-        snic_io_unwait(&ns->waiter);
-        ns->io = NULL;
-        ns->removal = 0;
-        if (ns->removed != NULL)
-            ns->removed(ns->removed_ctx, io);
-    }
-    snic_nvmesub_quiesced(sub->engine, nsid, ns->quiesce_sequence);
-    nvmet_sub_poll(sub);
+    cmd->result = result;
+    nvmet_mail_send(nvmet_device_of(cmd)->s, cmd->c->s, &cmd->mail, nvmet_inside_back);
 }
 
-static void nvmet_device_count(struct nvmet_cmd *cmd, uint32_t status)
+static void nvmet_device_end(struct nvmet_cmd *cmd, uint32_t status, uint32_t credit)
 {
-    struct snic_nvmet_stats *n = &cmd->c->s->stats;
-    n->at_device--;
-    if (status != 0)
-        return;
-    if (cmd->op.kind == SNIC_NVMESUB_READ) {
-        n->reads++;
-        n->read_bytes += cmd->op.bytes;
-    } else if (cmd->op.kind == SNIC_NVMESUB_WRITE) {
-        n->writes++;
-        n->write_bytes += cmd->op.bytes;
-    } else {
-        n->others++;
-    }
-}
-
-void nvmet_device_end(struct nvmet_cmd *cmd, uint32_t status, uint32_t credit)
-{
-    struct nvmet_conn *c = cmd->c;
-    struct nvmet_ns *ns = cmd->ns;
-    struct snic_nvme_cqe cqe;
-    int read = cmd->op.kind == SNIC_NVMESUB_READ && status == 0;
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
     nvmet_busy_leave(cmd);
-    nvmet_device_count(cmd, status);
-    snic_nvmesub_io_done(c->sub->view, &c->queue, cmd->op.cid, status, credit, &cqe);
-    SNIC_ASSERT(c->active > 0 && ns->inside > 0);
-    c->active--;
-    ns->inside--;
-    ns->quiesce_left -= cmd->quiesced;
-    if (c->stopping)
-        nvmet_cmd_free(cmd);
-    else
-        nvmet_cmd_finish(cmd, &cqe, read ? cmd->op.bytes : 0);
-    nvmet_busy_again(ns);
-    nvmet_quiesced(ns);
-    nvmet_conn_check(c);
+    SNIC_ASSERT(dev->inside > 0);
+    dev->inside--;
+    cmd->status = status;
+    cmd->credit = credit;
+    nvmet_device_return(cmd, NVMET_BACK_DONE);
+    nvmet_busy_again(dev);
 }
 
 static uint32_t nvmet_device_error(const struct nvmet_cmd *cmd, int error)
@@ -107,7 +92,8 @@ static uint32_t nvmet_device_error(const struct nvmet_cmd *cmd, int error)
 static void nvmet_device_whole(struct nvmet_cmd *cmd, uint32_t credit)
 {
     const struct snic_nvmesub_op *op = &cmd->op;
-    int durable = op->kind == SNIC_NVMESUB_WRITE && (cmd->ns->io->caps & SNIC_IO_CAP_FUA) != 0;
+    uint32_t caps = nvmet_device_of(cmd)->io->caps;
+    int durable = op->kind == SNIC_NVMESUB_WRITE && (caps & SNIC_IO_CAP_FUA) != 0;
     int writes = op->kind == SNIC_NVMESUB_WRITE || op->kind == SNIC_NVMESUB_ZEROES;
     uint32_t status = 0;
     if (op->fua && writes && !durable && !cmd->flushing) {
@@ -126,8 +112,8 @@ static uint32_t nvmet_device_range(struct nvmet_cmd *cmd)
 {
     struct snic_nvmesub_op range;
     while (cmd->left == 0 && cmd->range < cmd->op.count) {
-        uint32_t status =
-            snic_nvmesub_io_range(cmd->c->sub->view, &cmd->op, cmd->data, cmd->range++, &range);
+        uint32_t status = snic_nvmesub_io_range(nvmet_device_of(cmd)->sub->view, &cmd->op,
+                                                cmd->data, cmd->range++, &range);
         if (status != 0)
             return status;
         cmd->at = range.offset;
@@ -152,33 +138,35 @@ static void nvmet_device_next(struct nvmet_cmd *cmd, uint32_t credit)
 /* The switch returns a request that was cancelled or refused before it was committed. */
 static void nvmet_reserve_ended(struct nvmet_cmd *cmd)
 {
-    struct nvmet_conn *c = cmd->c;
-    struct nvmet_ns *ns = cmd->ns;
-    cmd->reserved = NVMET_NOT_RESERVED;
-    c->active--;
-    ns->inside--;
-    nvmet_cmd_returned(cmd);
-    nvmet_busy_again(ns);
-    nvmet_quiesced(ns);
-    nvmet_conn_check(c);
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
+    uint8_t where = cmd->where;
+    if (where == NVMET_AT_REJECTED) {
+        nvmet_device_end(cmd, SNIC_NVME_SC_ABORT_REQUESTED, 0);
+        return;
+    }
+    SNIC_ASSERT(dev->inside > 0);
+    dev->inside--;
+    cmd->where = where == NVMET_AT_GRANTED ? NVMET_AT_REVOKED : NVMET_AT_NONE;
+    if (where == NVMET_AT_SWITCH) /* else when the mail arrives here */
+        nvmet_device_return(cmd, NVMET_BACK_RETURNED);
+    nvmet_busy_again(dev);
 }
 
 static void nvmet_device_done(struct snic_io_req *req)
 {
     struct nvmet_cmd *cmd = SNIC_CONTAINER(req, struct nvmet_cmd, u.io);
-    struct nvmet_ns *ns = cmd->ns;
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
     int moves = req->op != SNIC_IO_FLUSH;
-    if (cmd->reserved) {
+    if (cmd->where != NVMET_AT_DEVICE) {
         nvmet_reserve_ended(cmd);
         return;
     }
-    SNIC_ASSERT(cmd->state == NVMET_CMD_DEVICE);
-    if (req->result == SNIC_EBUSY && !cmd->c->stopping && ns->inside > ns->busy_count + 1) {
-        cmd->c->s->stats.rooms++;
-        cmd->state = NVMET_CMD_ROOM;
-        cmd->busy = 1;
-        ns->busy_count++;
-        snic_link_append(&ns->busy, &cmd->link);
+    if (req->result == SNIC_EBUSY && !cmd->cancelled && !nvmet_device_barred(cmd) &&
+        dev->inside > dev->busy_count + 1) {
+        dev->s->stats.rooms++;
+        cmd->where = NVMET_AT_BUSY;
+        dev->busy_count++;
+        snic_link_append(&dev->busy, &cmd->link);
         return;
     }
     if (req->result < 0) {
@@ -194,7 +182,7 @@ static void nvmet_device_done(struct snic_io_req *req)
         cmd->at += (uint64_t)req->result;
         cmd->left -= (uint64_t)req->result;
     }
-    if (cmd->c->stopping) /* T2 */
+    if (cmd->cancelled)
         nvmet_device_end(cmd, SNIC_NVME_SC_ABORT_REQUESTED, 0);
     else
         nvmet_device_next(cmd, req->credit);
@@ -204,6 +192,7 @@ static void nvmet_device_request(struct nvmet_cmd *cmd)
 {
     struct snic_io_req *r = &cmd->u.io;
     const struct snic_nvmesub_op *op = &cmd->op;
+    uint32_t caps = nvmet_device_of(cmd)->io->caps;
     snic_io_req_init(r);
     r->done = nvmet_device_done;
     r->tenant = cmd->c->tenant;
@@ -222,7 +211,7 @@ static void nvmet_device_request(struct nvmet_cmd *cmd)
         return;
     case SNIC_NVMESUB_WRITE:
         r->op = SNIC_IO_WRITE;
-        r->flags = op->fua && (cmd->ns->io->caps & SNIC_IO_CAP_FUA) != 0 ? SNIC_IO_FUA : 0;
+        r->flags = op->fua && (caps & SNIC_IO_CAP_FUA) != 0 ? SNIC_IO_FUA : 0;
         break;
     default:
         r->op = SNIC_IO_READ;
@@ -242,7 +231,11 @@ static void nvmet_device_request(struct nvmet_cmd *cmd)
 static int nvmet_device_submit(struct nvmet_cmd *cmd)
 {
     struct snic_io_req *r = &cmd->u.io;
-    int n = snic_io_submit(cmd->ns->io, &r, 1);
+    if (nvmet_device_barred(cmd)) {
+        nvmet_device_end(cmd, SNIC_NVME_SC_ABORT_REQUESTED, 0);
+        return 1;
+    }
+    int n = snic_io_submit(nvmet_device_of(cmd)->io, &r, 1);
     if (n == 0)
         return 0;
     if (n < 0)
@@ -252,14 +245,14 @@ static int nvmet_device_submit(struct nvmet_cmd *cmd)
 
 static void nvmet_device_offer(struct nvmet_cmd *cmd)
 {
-    struct nvmet_ns *ns = cmd->ns;
-    cmd->state = NVMET_CMD_DEVICE;
-    if (snic_link_alone(&ns->room) && nvmet_device_submit(cmd))
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
+    cmd->where = NVMET_AT_DEVICE;
+    if (snic_link_alone(&dev->room) && nvmet_device_submit(cmd))
         return;
-    cmd->c->s->stats.rooms++;
-    cmd->state = NVMET_CMD_ROOM;
-    snic_link_append(&ns->room, &cmd->link);
-    snic_io_wait(ns->io, &ns->waiter);
+    dev->s->stats.rooms++;
+    cmd->where = NVMET_AT_ROOM;
+    snic_link_append(&dev->room, &cmd->link);
+    snic_io_wait(dev->io, &dev->waiter);
 }
 
 static void nvmet_device_step(struct nvmet_cmd *cmd)
@@ -270,26 +263,33 @@ static void nvmet_device_step(struct nvmet_cmd *cmd)
 
 void nvmet_device_room(struct snic_io_waiter *w)
 {
-    struct nvmet_ns *ns = SNIC_CONTAINER(w, struct nvmet_ns, waiter);
-    while (!snic_link_alone(&ns->room)) {
-        struct nvmet_cmd *cmd = SNIC_CONTAINER(ns->room.next, struct nvmet_cmd, link);
+    struct nvmet_dev *dev = SNIC_CONTAINER(w, struct nvmet_dev, waiter);
+    while (!snic_link_alone(&dev->room)) {
+        struct nvmet_cmd *cmd = SNIC_CONTAINER(dev->room.next, struct nvmet_cmd, link);
         snic_link_remove(&cmd->link);
-        cmd->state = NVMET_CMD_DEVICE;
+        cmd->where = NVMET_AT_DEVICE;
         if (nvmet_device_submit(cmd))
             continue;
-        cmd->state = NVMET_CMD_ROOM;
-        snic_link_append(ns->room.next, &cmd->link); /* before the first: its place */
-        snic_io_wait(ns->io, w);
+        cmd->where = NVMET_AT_ROOM;
+        snic_link_append(dev->room.next, &cmd->link); /* before the first: its place */
+        snic_io_wait(dev->io, w);
         return;
     }
 }
 
-void nvmet_device_start(struct nvmet_cmd *cmd)
+/* ---- Commands arrive ---- */
+
+static void nvmet_device_begin(struct nvmet_cmd *cmd)
 {
     const struct snic_nvmesub_op *op = &cmd->op;
-    uint32_t caps = cmd->ns->io->caps;
+    uint32_t caps = nvmet_device_of(cmd)->io->caps;
+    nvmet_device_of(cmd)->inside++;
     cmd->at = op->offset;
     cmd->left = op->length;
+    cmd->range = 0;
+    cmd->flushing = 0;
+    cmd->cancelled = 0;
+    cmd->where = NVMET_AT_NONE;
     if (op->kind == SNIC_NVMESUB_DISCARD && (caps & SNIC_IO_CAP_DISCARD) == 0)
         nvmet_device_end(cmd, 0, 0); /* a hint that this device has no use for */
     else if (op->kind == SNIC_NVMESUB_FLUSH)
@@ -298,101 +298,102 @@ void nvmet_device_start(struct nvmet_cmd *cmd)
         nvmet_device_next(cmd, 0);
 }
 
+void nvmet_device_start(struct nvmet_mail *m)
+{
+    nvmet_device_begin(SNIC_CONTAINER(m, struct nvmet_cmd, mail));
+}
+
+void nvmet_device_cancel(struct nvmet_mail *m)
+{
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(m, struct nvmet_cmd, cancel);
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
+    switch (cmd->where) {
+    case NVMET_AT_ROOM:
+    case NVMET_AT_BUSY:
+        nvmet_device_end(cmd, SNIC_NVME_SC_ABORT_REQUESTED, 0);
+        break;
+    case NVMET_AT_DEVICE:
+    case NVMET_AT_SWITCH:
+        cmd->cancelled = 1;
+        snic_io_cancel(dev->io, &cmd->u.io);
+        break;
+    default: /* on its way back, or to be released */
+        break;
+    }
+    nvmet_mail_send(dev->s, cmd->c->s, m, nvmet_inside_cancelled);
+}
+
 /* ---- The switch ---- */
 
 static void nvmet_reserve_granted(struct snic_io_req *req)
 {
     struct nvmet_cmd *cmd = SNIC_CONTAINER(req, struct nvmet_cmd, u.io);
-    if (cmd->reserved == NVMET_IS_RESERVED && cmd->state == NVMET_CMD_RESERVED)
-        nvmet_cmd_granted(cmd);
+    if (cmd->where != NVMET_AT_SWITCH || cmd->cancelled)
+        return;
+    cmd->where = NVMET_AT_GRANTED;
+    nvmet_device_return(cmd, NVMET_BACK_GRANTED);
 }
 
-int nvmet_device_reserve(struct nvmet_cmd *cmd)
+void nvmet_device_reserve(struct nvmet_mail *m)
 {
-    struct nvmet_ns *ns = cmd->ns;
-    if (cmd->kind != NVMET_KIND_IO || cmd->op.kind != SNIC_NVMESUB_WRITE || ns->reserve == NULL ||
-        cmd->reserved || cmd->refused)
-        return 0;
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(m, struct nvmet_cmd, mail);
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
     cmd->at = cmd->op.offset;
     cmd->left = cmd->op.length;
+    cmd->flushing = 0;
+    cmd->cancelled = 0;
+    cmd->where = NVMET_AT_SWITCH;
     nvmet_device_request(cmd);
-    if (ns->reserve(ns->io, &cmd->u.io, nvmet_reserve_granted) != 1) {
-        cmd->refused = 1; /* it waits for room when its data are there */
-        return 0;
+    if (dev->reserve(dev->io, &cmd->u.io, nvmet_reserve_granted) == 1) {
+        dev->s->stats.reserved++;
+        dev->inside++;
+        return;
     }
-    cmd->reserved = NVMET_IS_RESERVED;
-    cmd->c->s->stats.reserved++;
-    cmd->c->active++;
-    ns->inside++;
-    nvmet_cmd_enter(cmd, NVMET_CMD_RESERVED, NULL);
-    return 1;
+    cmd->where = NVMET_AT_NONE;
+    nvmet_device_return(cmd, NVMET_BACK_RETURNED); /* it waits for room when its data are there */
 }
 
-void nvmet_device_commit(struct nvmet_cmd *cmd)
+void nvmet_device_commit(struct nvmet_mail *m)
 {
-    SNIC_ASSERT(cmd->reserved == NVMET_IS_RESERVED);
-    cmd->reserved = NVMET_NOT_RESERVED;
-    cmd->state = NVMET_CMD_DEVICE;
-    cmd->ns->commit(cmd->ns->io, &cmd->u.io);
-}
-
-void nvmet_device_release(struct nvmet_cmd *cmd)
-{
-    if (cmd->state != NVMET_CMD_DATA || cmd->complete || cmd->c->stopping)
-        nvmet_cmd_enter(cmd, NVMET_CMD_RESERVED, NULL);
-    if (cmd->reserved == NVMET_IS_RESERVED)
-        snic_io_cancel(cmd->ns->io, &cmd->u.io);
-    cmd->reserved = NVMET_CANCELLED;
-}
-
-/* ---- Quiesce, flush ---- */
-
-static uint32_t nvmet_quiesce_status(const struct snic_nvmesub_action *a)
-{
-    return a->removal ? SNIC_NVMET__FAIL(INVALID_NS) : SNIC_NVME_SC_PREEMPT_ABORT;
-}
-
-static void nvmet_quiesce_cmd(struct nvmet_cmd *cmd, const struct snic_nvmesub_action *a,
-                              struct nvmet_ns *ns)
-{
-    if (cmd->state == NVMET_CMD_ROOM || cmd->state == NVMET_CMD_DEVICE) {
-        ns->quiesce_left += !cmd->quiesced;
-        cmd->quiesced = 1;
-    } else if (cmd->state != NVMET_CMD_SENDING) {
-        cmd->verdict = (uint16_t)nvmet_quiesce_status(a); /* nvmet_cmd_start() gives it */
-        if (cmd->reserved)
-            nvmet_device_release(cmd);
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(m, struct nvmet_cmd, mail);
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
+    if (cmd->where == NVMET_AT_REVOKED) {
+        nvmet_device_begin(cmd);
+        return;
     }
+    SNIC_ASSERT(cmd->where == NVMET_AT_GRANTED);
+    if (nvmet_device_barred(cmd)) {
+        cmd->where = NVMET_AT_REJECTED;
+        snic_io_cancel(dev->io, &cmd->u.io);
+        return;
+    }
+    cmd->where = NVMET_AT_DEVICE;
+    dev->commit(dev->io, &cmd->u.io);
 }
 
-void nvmet_device_quiesce(struct nvmet_sub *sub, const struct snic_nvmesub_action *a)
+void nvmet_device_release(struct nvmet_mail *m)
 {
-    struct nvmet_ns *ns = &sub->ns[a->nsid - 1];
-    SNIC_ASSERT(ns->io != NULL && !ns->quiesce);
-    ns->quiesce = 1;
-    ns->removal = a->removal;
-    ns->quiesce_sequence = a->sequence;
-    for (uint32_t i = 0; i < sub->s->o.conns_max; i++) {
-        struct nvmet_conn *c = sub->conns[i];
-        if (c == NULL || c->kind != NVMET_CONN_IO)
-            continue;
-        if (!a->removal && (a->hosts[c->queue.host / 64] >> c->queue.host % 64 & 1U) == 0)
-            continue;
-        for (uint32_t k = 0; k < sub->s->cmds; k++)
-            if (c->cmds[k].state != NVMET_CMD_FREE && c->cmds[k].kind == NVMET_KIND_IO &&
-                c->cmds[k].op.nsid == a->nsid)
-                nvmet_quiesce_cmd(&c->cmds[k], a, ns);
+    struct nvmet_cmd *cmd = SNIC_CONTAINER(m, struct nvmet_cmd, mail);
+    struct nvmet_dev *dev = nvmet_device_of(cmd);
+    if (cmd->where == NVMET_AT_REVOKED) {
+        cmd->where = NVMET_AT_NONE;
+        nvmet_device_return(cmd, NVMET_BACK_RETURNED);
+        return;
     }
-    nvmet_quiesced(ns);
+    SNIC_ASSERT(cmd->where == NVMET_AT_GRANTED);
+    cmd->where = NVMET_AT_SWITCH;
+    cmd->cancelled = 1;
+    snic_io_cancel(dev->io, &cmd->u.io);
 }
+
+/* ---- Flushes of connections, removal ---- */
 
 static void nvmet_flush_end(struct nvmet_conn *c)
 {
-    struct nvmet_ns *ns = &c->sub->ns[c->flush_next - 1];
-    c->active--;
-    ns->inside--;
-    nvmet_quiesced(ns);
-    nvmet_conn_check(c);
+    struct nvmet_dev *dev = c->flush_dev;
+    dev->inside--;
+    nvmet_mail_send(dev->s, c->s, &c->flush_mail, nvmet_inside_flushed);
+    nvmet_busy_again(dev);
 }
 
 static void nvmet_flush_done(struct snic_io_req *req)
@@ -403,29 +404,34 @@ static void nvmet_flush_done(struct snic_io_req *req)
 void nvmet_flush_room(struct snic_io_waiter *w)
 {
     struct nvmet_conn *c = SNIC_CONTAINER(w, struct nvmet_conn, waiter);
-    struct nvmet_ns *ns = &c->sub->ns[c->flush_next - 1];
+    struct snic_io *io = c->flush_dev->io;
     struct snic_io_req *r = &c->flush;
     snic_io_req_init(r);
     r->done = nvmet_flush_done;
     r->op = SNIC_IO_FLUSH;
     r->tenant = c->tenant;
-    int n = snic_io_submit(ns->io, &r, 1);
+    int n = snic_io_submit(io, &r, 1);
     if (n == 0)
-        snic_io_wait(ns->io, w);
+        snic_io_wait(io, w);
     else if (n < 0)
         nvmet_flush_end(c);
 }
 
-int nvmet_device_flush(struct nvmet_conn *c)
+void nvmet_device_flush(struct nvmet_mail *m)
 {
-    while (c->flush_next < c->s->o.namespaces_max) {
-        struct nvmet_ns *ns = &c->sub->ns[c->flush_next++];
-        if (ns->io == NULL || ns->removal)
-            continue;
-        c->active++;
-        ns->inside++;
-        nvmet_flush_room(&c->waiter);
-        return 1;
-    }
-    return 0;
+    struct nvmet_conn *c = SNIC_CONTAINER(m, struct nvmet_conn, flush_mail);
+    c->flush_dev->inside++;
+    nvmet_flush_room(&c->waiter);
+}
+
+void nvmet_device_remove(struct nvmet_mail *m)
+{
+    struct nvmet_dev *dev = SNIC_CONTAINER(m, struct nvmet_dev, mail);
+    struct snic_io *io = dev->io;
+    SNIC_ASSERT(dev->inside == 0);
+    snic_io_unwait(&dev->waiter);
+    dev->io = NULL;
+    if (dev->removed != NULL)
+        dev->removed(dev->removed_ctx, io);
+    nvmet_mail_send(dev->s, dev->sub->s, m, nvmet_seat_removed);
 }

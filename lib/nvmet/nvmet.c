@@ -15,15 +15,16 @@ static void nvmet_place_sub(struct snic_arena *a, const struct snic_nvmet_opts *
                             const struct nvmet_sizes *z, struct nvmet_sub *sub)
 {
     void *mem = snic_arena_take(a, 1, z->sub, SNIC_NVMESUB_ALIGN);
-    struct nvmet_conn **conns = snic_arena_take(a, o->conns_max, sizeof(*conns), 8);
-    struct nvmet_ns *ns = snic_arena_take(a, o->namespaces_max, sizeof(*ns), SNIC_CACHELINE);
-    if (sub == NULL || ns == NULL)
+    uint32_t all = o->conns_max * o->loops_max;
+    struct nvmet_conn **conns = snic_arena_take(a, all, sizeof(*conns), 8);
+    struct nvmet_dev *devs = snic_arena_take(a, o->namespaces_max, sizeof(*devs), SNIC_CACHELINE);
+    if (sub == NULL || devs == NULL)
         return;
-    memset(conns, 0, o->conns_max * sizeof(*conns));
-    memset(ns, 0, o->namespaces_max * sizeof(*ns));
+    memset(conns, 0, all * sizeof(*conns));
+    memset(devs, 0, o->namespaces_max * sizeof(*devs));
     sub->mem = mem;
     sub->conns = conns;
-    sub->ns = ns;
+    sub->devs = devs;
 }
 
 static void nvmet_place_conn(struct snic_arena *a, const struct nvmet_sizes *z,
@@ -41,23 +42,42 @@ static void nvmet_place_conn(struct snic_arena *a, const struct nvmet_sizes *z,
     c->arena = arena;
 }
 
+/* Namespaces as this loop has them, of all subsystems but discovery. */
+static void nvmet_place_ns(struct snic_arena *a, const struct snic_nvmet_opts *o,
+                           struct nvmet_ns **table)
+{
+    for (uint32_t i = 0; i < o->subsystems_max; i++) {
+        struct nvmet_ns *ns = snic_arena_take(a, o->namespaces_max, sizeof(*ns), SNIC_CACHELINE);
+        if (table == NULL || ns == NULL)
+            continue;
+        memset(ns, 0, o->namespaces_max * sizeof(*ns));
+        table[i] = ns;
+    }
+}
+
 static struct snic_nvmet *nvmet_place(struct snic_arena *a, const struct snic_nvmet_opts *o,
-                                      const struct nvmet_sizes *z)
+                                      const struct nvmet_sizes *z, int first)
 {
     struct snic_nvmet *s = snic_arena_take(a, 1, sizeof(*s), SNIC_CACHELINE);
-    struct nvmet_sub *subs =
-        snic_arena_take(a, o->subsystems_max + 1, sizeof(*subs), SNIC_CACHELINE);
+    struct nvmet_ns **ns = snic_arena_take(a, o->subsystems_max + 1, sizeof(*ns), 8);
     struct nvmet_conn *conns = snic_arena_take(a, o->conns_max, sizeof(*conns), SNIC_CACHELINE);
+    struct nvmet_sub *subs = NULL;
+    if (first)
+        subs = snic_arena_take(a, o->subsystems_max + 1, sizeof(*subs), SNIC_CACHELINE);
     int placing = a->base != NULL && a->used != SIZE_MAX;
     if (placing) {
         memset(s, 0, sizeof(*s));
-        memset(subs, 0, (o->subsystems_max + 1) * sizeof(*subs));
+        memset(ns, 0, (o->subsystems_max + 1) * sizeof(*ns));
         memset(conns, 0, o->conns_max * sizeof(*conns));
+        if (first)
+            memset(subs, 0, (o->subsystems_max + 1) * sizeof(*subs));
         s->subs = subs;
+        s->ns = ns;
         s->conns = conns;
     }
-    for (uint32_t i = 0; i <= o->subsystems_max; i++)
+    for (uint32_t i = 0; first && i <= o->subsystems_max; i++)
         nvmet_place_sub(a, o, z, placing ? &subs[i] : NULL);
+    nvmet_place_ns(a, o, placing ? ns : NULL);
     for (uint32_t i = 0; i < o->conns_max; i++)
         nvmet_place_conn(a, z, placing ? &conns[i] : NULL);
     return placing && a->used != SIZE_MAX ? s : NULL;
@@ -76,7 +96,7 @@ static void nvmet_sizes(const struct snic_nvmet_opts *o, struct nvmet_sizes *z)
     SNIC_ASSERT(z->target != 0 && z->sub != 0); /* options that nvmet_opts() lets through */
 }
 
-size_t snic_nvmet_memsize(const struct snic_nvmet_opts *o)
+static size_t nvmet_memsize(const struct snic_nvmet_opts *o, int first)
 {
     struct snic_nvmet_opts full;
     struct nvmet_sizes z;
@@ -85,32 +105,39 @@ size_t snic_nvmet_memsize(const struct snic_nvmet_opts *o)
     if (nvmet_opts(&full, o, &wrong) != 0)
         return 0;
     nvmet_sizes(&full, &z);
-    (void)nvmet_place(&a, &full, &z);
+    (void)nvmet_place(&a, &full, &z, first);
     return a.used == SIZE_MAX ? 0 : (size_t)snic_align_up(a.used, SNIC_NVMET_ALIGN);
+}
+
+size_t snic_nvmet_memsize(const struct snic_nvmet_opts *o)
+{
+    return nvmet_memsize(o, 1);
+}
+
+size_t snic_nvmet_join_memsize(const struct snic_nvmet_opts *o)
+{
+    return nvmet_memsize(o, 0);
 }
 
 /* ---- Open, close ---- */
 
-int snic_nvmet_open(struct snic_nvmet **out, void *mem, size_t size, struct snic_net *net,
-                    const struct snic_nvmet_opts *o)
+/* A loop without subsystems. */
+static int nvmet_make(struct snic_nvmet **out, void *mem, size_t size, struct snic_net *net,
+                      const struct snic_nvmet_opts *full, int first)
 {
-    static const struct snic_nvmet_subsystem_opts discovery = {.opts_size = sizeof(discovery),
-                                                               .subnqn = SNIC_NVME_DISCOVERY_NQN};
-    struct snic_nvmet_opts full;
     struct nvmet_sizes z;
     struct snic_arena a = {.base = mem, .size = size};
-    const char *wrong;
-    if (nvmet_opts(&full, o, &wrong) != 0 || (uintptr_t)mem % SNIC_NVMET_ALIGN != 0)
+    if ((uintptr_t)mem % SNIC_NVMET_ALIGN != 0)
         return SNIC_EINVAL;
-    nvmet_sizes(&full, &z);
-    struct snic_nvmet *s = nvmet_place(&a, &full, &z);
+    nvmet_sizes(full, &z);
+    struct snic_nvmet *s = nvmet_place(&a, full, &z, first);
     if (s == NULL)
         return SNIC_ENOSPC;
     s->mem = mem;
     s->net = net;
     s->loop = net->loop;
-    s->o = full;
-    nvmet_target_opts(&full, &s->target);
+    s->o = *full;
+    nvmet_target_opts(full, &s->target);
     s->sub_size = z.sub;
     s->cmds = z.cmds;
     s->arena_pages = z.pages;
@@ -118,24 +145,87 @@ int snic_nvmet_open(struct snic_nvmet **out, void *mem, size_t size, struct snic
     snic_link_init(&s->fresh);
     snic_link_init(&s->up);
     snic_link_init(&s->dirty);
+    snic_link_init(&s->seats);
     s->pump.fn = nvmet_pump;
-    for (uint32_t i = 0; i <= full.subsystems_max; i++) {
-        s->subs[i].s = s;
-        nvmet_sub_init(&s->subs[i]);
-    }
-    for (uint32_t i = 0; i < full.conns_max; i++) {
+    s->flush.fn = nvmet_mail_flush;
+    for (uint32_t i = 0; i < full->conns_max; i++) {
         s->conns[i].s = s;
         nvmet_conn_init(&s->conns[i]);
     }
-    int r = nvmet_sub_open(&s->subs[full.subsystems_max], &discovery,
-                           SNIC_NVMESUB_DISCOVERY | SNIC_NVMESUB_ANY_HOST);
+    *out = s;
+    return 0;
+}
+
+/* Loop number first->loop_count. */
+static void nvmet_join(struct snic_nvmet *first, struct snic_nvmet *s)
+{
+    s->first = first;
+    s->index = first->loop_count;
+    first->loops[first->loop_count++] = s;
+    for (uint32_t i = 0; i < s->o.subsystems_max; i++)
+        for (uint32_t k = 0; k < s->o.namespaces_max; k++) {
+            s->ns[i][k].s = s;
+            s->ns[i][k].dev = &first->subs[i].devs[k];
+        }
+}
+
+int snic_nvmet_open(struct snic_nvmet **out, void *mem, size_t size, struct snic_net *net,
+                    const struct snic_nvmet_opts *o)
+{
+    static const struct snic_nvmet_subsystem_opts discovery = {.opts_size = sizeof(discovery),
+                                                               .subnqn = SNIC_NVME_DISCOVERY_NQN};
+    struct snic_nvmet_opts full;
+    struct snic_nvmet *s;
+    const char *wrong;
+    if (nvmet_opts(&full, o, &wrong) != 0)
+        return SNIC_EINVAL;
+    int r = nvmet_make(&s, mem, size, net, &full, 1);
+    if (r != 0)
+        return r;
+    for (uint32_t i = 0; i <= full.subsystems_max; i++) {
+        s->subs[i].s = s;
+        s->subs[i].index = i;
+        nvmet_sub_init(&s->subs[i]);
+    }
+    nvmet_join(s, s);
+    r = nvmet_sub_open(&s->subs[full.subsystems_max], &discovery,
+                       SNIC_NVMESUB_DISCOVERY | SNIC_NVMESUB_ANY_HOST);
     SNIC_ASSERT(r == 0);
     *out = s;
     return 0;
 }
 
-void *snic_nvmet_close(struct snic_nvmet *s)
+int snic_nvmet_join(struct snic_nvmet **out, void *mem, size_t size, struct snic_net *net,
+                    struct snic_nvmet *first)
 {
+    struct snic_nvmesub_stats stats;
+    struct snic_nvmet *s;
+    if (first->first != first || first->closing)
+        return SNIC_EINVAL;
+    if (first->loop_count == first->o.loops_max)
+        return SNIC_ENOSPC;
+    for (uint32_t i = 0; i < first->loop_count; i++)
+        if (first->loops[i]->loop == net->loop)
+            return SNIC_EEXIST;
+    for (uint32_t i = 0; i < first->o.subsystems_max; i++) {
+        if (first->subs[i].engine == NULL)
+            continue;
+        snic_nvmesub_get_stats(first->subs[i].engine, &stats);
+        if (stats.namespaces > 0)
+            return SNIC_EBUSY;
+    }
+    int r = nvmet_make(&s, mem, size, net, &first->o, 0);
+    if (r != 0)
+        return r;
+    nvmet_join(first, s);
+    *out = s;
+    return 0;
+}
+
+void snic_nvmet_stop(struct snic_nvmet *s)
+{
+    if (s->closing)
+        return;
     s->closing = 1;
     for (uint32_t i = 0; i < SNIC_NVMESUB_PORTS_MAX; i++) {
         if (s->ports[i].listener != NULL)
@@ -145,15 +235,35 @@ void *snic_nvmet_close(struct snic_nvmet *s)
     for (uint32_t i = 0; i < s->o.conns_max; i++)
         if (s->conns[i].used)
             nvmet_conn_kill(&s->conns[i], SNIC_ECONNABORTED, 0);
-    while (s->stats.conns > 0 || s->pump_on)
+    nvmet_conn_done(s);
+}
+
+void *snic_nvmet_close(struct snic_nvmet *s)
+{
+    snic_nvmet_stop(s);
+    while (!s->closed || s->pump_on || s->flush_on)
         if (snic_loop_once(s->loop, SNIC_NEVER) < 0)
             break; /* the kernel refuses: nothing will come any more */
-    for (uint32_t i = 0; i <= s->o.subsystems_max; i++)
+    for (uint32_t i = 0; s->subs != NULL && i <= s->o.subsystems_max; i++)
         nvmet_sub_fini(&s->subs[i]);
     return s->mem;
 }
 
 /* ---- Listeners ---- */
+
+static int nvmet_listen(struct snic_nvmet *t, uint32_t number, const struct snic_net_addr *a)
+{
+    struct nvmet_port *p = &t->ports[number];
+    uint32_t loops = t->o.loops_max, flags = loops > 1 ? SNIC_NET_REUSEPORT : 0;
+    if (loops > 1 && (t->o.flags & SNIC_NVMET_STEER_CPU) != 0)
+        flags |= SNIC_NET_STEER_CPU(t->first->loop_count);
+    p->s = t;
+    p->number = number;
+    int r = snic_net_listen(t->net, a, flags, nvmet_conn_accept, p, &p->listener);
+    if (r != 0)
+        p->listener = NULL;
+    return r;
+}
 
 int snic_nvmet_listen(struct snic_nvmet *t, const struct snic_net_addr *a,
                       const struct snic_net_addr *shown)
@@ -163,20 +273,33 @@ int snic_nvmet_listen(struct snic_nvmet *t, const struct snic_net_addr *a,
         i++;
     if (i == SNIC_NVMESUB_PORTS_MAX)
         return SNIC_ENOSPC;
-    struct nvmet_port *p = &t->ports[i];
-    p->s = t;
-    p->number = i;
-    int r = snic_net_listen(t->net, a, 0, nvmet_conn_accept, p, &p->listener);
-    if (r != 0) {
-        p->listener = NULL;
+    if (t->first != t)
+        return SNIC_EINVAL;
+    int r = nvmet_listen(t, i, a);
+    if (r != 0)
         return r;
-    }
+    struct nvmet_port *p = &t->ports[i];
     (void)snic_net_listen_addr(p->listener, &p->addr);
     p->shown = shown != NULL ? *shown : p->addr;
     if (p->shown.port == 0)
         p->shown.port = p->addr.port;
     nvmet_discovery(t);
     return (int)i;
+}
+
+int snic_nvmet_share(struct snic_nvmet *t, uint32_t port, const struct snic_net_addr *a)
+{
+    struct snic_net_addr at = {0};
+    if (t->first == t)
+        return SNIC_EINVAL;
+    if (snic_nvmet_listen_addr(t->first, port, &at) != 0)
+        return SNIC_ENOENT;
+    if (t->ports[port].listener != NULL)
+        return SNIC_EEXIST;
+    int r = nvmet_listen(t, port, a != NULL ? a : &at);
+    if (r == 0)
+        (void)snic_net_listen_addr(t->ports[port].listener, &t->ports[port].addr);
+    return r;
 }
 
 int snic_nvmet_listen_addr(const struct snic_nvmet *t, uint32_t port, struct snic_net_addr *out)
@@ -206,8 +329,10 @@ static int nvmet_conn_fine(const struct snic_nvmet *s, const struct nvmet_conn *
     uint32_t active = 0, pages = 0, bits = 0;
     for (uint32_t i = 0; i < s->cmds; i++) {
         const struct nvmet_cmd *cmd = &c->cmds[i];
-        active += cmd->state == NVMET_CMD_SUBSYSTEM || cmd->state == NVMET_CMD_ROOM ||
-                  cmd->state == NVMET_CMD_DEVICE || (cmd->state != NVMET_CMD_FREE && cmd->reserved);
+        active += cmd->state == NVMET_CMD_SUBSYSTEM || cmd->state == NVMET_CMD_DEVICE ||
+                  (cmd->state != NVMET_CMD_FREE && cmd->reserved);
+        if ((cmd->away || cmd->cancelling) && cmd->state != NVMET_CMD_DEVICE && !cmd->reserved)
+            return 0; /* T5 */
         if (cmd->state != NVMET_CMD_FREE)
             pages += cmd->pages;
         if (cmd->state == NVMET_CMD_HELD && snic_link_alone(&cmd->link))
@@ -228,7 +353,7 @@ int snic_nvmet_check(const struct snic_nvmet *t)
         if (t->conns[i].used && !nvmet_conn_fine(t, &t->conns[i]))
             return SNIC_ECORRUPT;
     }
-    for (uint32_t i = 0; i <= t->o.subsystems_max; i++)
+    for (uint32_t i = 0; t->subs != NULL && i <= t->o.subsystems_max; i++)
         if (t->subs[i].engine != NULL && snic_nvmesub_check(t->subs[i].engine) != 0)
             return SNIC_ECORRUPT;
     return used == t->stats.conns ? 0 : SNIC_ECORRUPT;

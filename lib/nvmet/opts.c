@@ -4,12 +4,16 @@
 
 static const char *nvmet_opts_bad(const struct snic_nvmet_opts *o)
 {
-    if (o->flags != 0)
+    if ((o->flags & ~SNIC_NVMET_STEER_CPU) != 0 || o->reserved != 0)
         return "flags: unknown bits";
     if (o->conns_max < 2 || o->conns_max > SNIC_NVMET_CONNS_MAX)
         return "conns_max: not 2..16384";
-    if (o->host_conns_max > o->conns_max)
-        return "host_conns_max: above conns_max";
+    if (o->loops_max > SNIC_NVMET_LOOPS_MAX)
+        return "loops_max: above 16";
+    if (o->conns_max * o->loops_max > SNIC_NVMET_CONNS_MAX)
+        return "loops_max: more than 16384 connections together";
+    if (o->host_conns_max > o->conns_max * o->loops_max)
+        return "host_conns_max: above conns_max of all loops";
     if (o->subsystems_max > SNIC_NVMET_SUBSYSTEMS_MAX)
         return "subsystems_max: above 64";
     if (o->namespaces_max > SNIC_NVMET_NAMESPACES_MAX)
@@ -43,6 +47,7 @@ int nvmet_opts(struct snic_nvmet_opts *full, const struct snic_nvmet_opts *o, co
     if (snic_opts_copy(full, sizeof(*full), o) != 0)
         return SNIC_EINVAL;
     full->conns_max += full->conns_max == 0 ? 64 : 0;
+    full->loops_max += full->loops_max == 0 ? 1 : 0;
     if (full->host_conns_max == 0)
         full->host_conns_max = (uint32_t)snic_max_u64(full->conns_max / 2, 2);
     full->subsystems_max += full->subsystems_max == 0 ? 4 : 0;
@@ -89,10 +94,11 @@ void nvmet_sub_opts(const struct snic_nvmet_opts *o, struct snic_nvmesub_opts *s
 {
     memset(s, 0, sizeof(*s));
     s->opts_size = sizeof(*s);
-    s->controllers_max = (uint32_t)snic_min_u64(o->conns_max, SNIC_NVMESUB_CONTROLLERS_MAX);
-    s->conns_max = o->conns_max;
+    uint32_t conns = o->conns_max * o->loops_max;
+    s->controllers_max = (uint32_t)snic_min_u64(conns, SNIC_NVMESUB_CONTROLLERS_MAX);
+    s->conns_max = conns;
     s->namespaces_max = o->namespaces_max;
-    s->hosts_max = (uint32_t)snic_min_u64(o->conns_max, SNIC_NVMESUB_HOSTS_MAX);
+    s->hosts_max = (uint32_t)snic_min_u64(conns, SNIC_NVMESUB_HOSTS_MAX);
     s->allowed_max = SNIC_NVMET__HOSTS * o->subsystems_max;
     s->entries_max = o->subsystems_max * SNIC_NVMESUB_PORTS_MAX;
     s->queues_max = o->queues_max;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Subsystems: their engines' actions and time, namespaces, the discovery log. */
+/* Subsystems, on the owner's loop: their engines' actions and time, namespaces, the discovery log.
+ */
 #include "nvmet/nvmet_priv.h"
 
 /* ---- Actions ---- */
@@ -24,88 +25,18 @@ static void nvmet_sub_fire(struct snic_timer *t, uint64_t now)
     nvmet_sub_poll(sub);
 }
 
-/* The queue is connected, before its completion is sent. */
-static void nvmet_sub_connected(struct nvmet_cmd *cmd, const struct snic_nvmesub_action *a)
-{
-    struct nvmet_conn *c = cmd->c;
-    struct snic_nvmetcp_queue q = {.opts_size = sizeof(q)};
-    struct snic_nvme_sqe e;
-    snic_nvme_sqe_load(&e, cmd->u.sub.sqe);
-    q.entries = (e.cdw11 & 0xffff) + 1;
-    q.flags = (e.cdw11 >> 16 & SNIC_NVME_CATTR_NO_SQ_FLOW) != 0 ? SNIC_NVMETCP_NO_SQ_FLOW : 0;
-    q.inline_max = a->attached ? c->s->o.capsule_bytes : 8192;
-    c->kind = a->attached ? NVMET_CONN_IO : NVMET_CONN_ADMIN;
-    c->s->stats.queues += a->attached;
-    if (a->attached)
-        c->queue = a->queue;
-    snic_link_remove(&c->link);
-    snic_link_append(&c->s->up, &c->link);
-    int r = snic_nvmetcp_target_connected(c->t, &q);
-    SNIC_ASSERT(r == 0 || r == SNIC_ENOTCONN); /* the engine has checked the entry */
-}
-
-static void nvmet_sub_returned(struct nvmet_sub *sub, const struct snic_nvmesub_action *a)
-{
-    struct nvmet_cmd *cmd = SNIC_CONTAINER(a->cmd, struct nvmet_cmd, u.sub);
-    struct nvmet_conn *c = cmd->c;
-    struct snic_nvme_cqe cqe = a->cmd->cqe;
-    SNIC_ASSERT(cmd->state == NVMET_CMD_SUBSYSTEM && c->active > 0);
-    c->active--;
-    if (a->kind == SNIC_NVMESUB_DROP || c->stopping) {
-        nvmet_cmd_free(cmd);
-        nvmet_conn_check(c);
-        return;
-    }
-    if (cmd->kind == NVMET_KIND_CONNECT && cqe.status == 0)
-        nvmet_sub_connected(cmd, a);
-    if (cmd->kind == NVMET_KIND_FORWARD)
-        snic_nvmesub_io_finish(sub->view, &c->queue, 0, &cqe);
-    nvmet_cmd_finish(cmd, &cqe, a->cmd->data_out);
-}
-
-static void nvmet_sub_end(struct nvmet_sub *sub, const struct snic_nvmesub_action *a)
-{
-    struct nvmet_conn *c = sub->conns[a->conn];
-    SNIC_ASSERT(c != NULL);
-    c->ended = 1;
-    c->shutdown = a->reason == SNIC_NVMESUB_BY_SHUTDOWN;
-    nvmet_conn_kill(c, SNIC_ECONNABORTED, 1);
-}
-
-static void nvmet_sub_unfence(struct nvmet_sub *sub, uint16_t host)
-{
-    for (uint32_t i = 0; i < sub->s->o.conns_max; i++) {
-        struct nvmet_conn *c = sub->conns[i];
-        struct snic_link again;
-        if (c == NULL || c->kind != NVMET_CONN_IO || c->queue.host != host ||
-            snic_link_alone(&c->held))
-            continue;
-        snic_link_init(&again);
-        while (!snic_link_alone(&c->held)) {
-            struct snic_link *l = c->held.next;
-            snic_link_remove(l);
-            snic_link_append(&again, l);
-        }
-        while (!snic_link_alone(&again))
-            nvmet_cmd_retry(SNIC_CONTAINER(again.next, struct nvmet_cmd, link));
-    }
-}
-
 static void nvmet_sub_act(struct nvmet_sub *sub, const struct snic_nvmesub_action *a)
 {
-    struct nvmet_conn *c;
     switch (a->kind) {
     case SNIC_NVMESUB_COMPLETE:
     case SNIC_NVMESUB_DROP:
-        nvmet_sub_returned(sub, a);
+        nvmet_seat_return(sub, a);
         break;
     case SNIC_NVMESUB_END:
-        nvmet_sub_end(sub, a);
+        nvmet_seat_end(sub, a);
         break;
     case SNIC_NVMESUB_ABORT:
-        c = sub->conns[a->conn];
-        snic_nvmesub_abort_done(sub->engine, a->cmd,
-                                c != NULL && !c->stopping && nvmet_cmd_abort(c, a->cid));
+        nvmet_seat_abort(sub, a);
         break;
     case SNIC_NVMESUB_AUTH:
         snic_nvmesub_auth_done(sub->engine, a->cmd, SNIC_NVMET__FAIL(INVALID_OPCODE));
@@ -114,10 +45,10 @@ static void nvmet_sub_act(struct nvmet_sub *sub, const struct snic_nvmesub_actio
         snic_nvmesub_persisted(sub->engine, a->nsid, a->sequence, SNIC_ENOTSUP);
         break;
     case SNIC_NVMESUB_QUIESCE:
-        nvmet_device_quiesce(sub, a);
+        nvmet_seat_quiesce(sub, a);
         break;
     default:
-        nvmet_sub_unfence(sub, a->host);
+        nvmet_seat_unfence(sub);
         break;
     }
 }
@@ -151,24 +82,17 @@ struct nvmet_sub *nvmet_sub_find(struct snic_nvmet *s, const char *subnqn)
     return NULL;
 }
 
-struct nvmet_ns *nvmet_sub_ns(struct nvmet_sub *sub, uint32_t nsid)
-{
-    SNIC_ASSERT(nsid != 0 && nsid <= sub->s->o.namespaces_max);
-    SNIC_ASSERT(sub->ns[nsid - 1].io != NULL); /* the view had it */
-    return &sub->ns[nsid - 1];
-}
-
 void nvmet_sub_init(struct nvmet_sub *sub)
 {
     snic_timer_init(&sub->timer, nvmet_sub_fire);
     sub->armed_ns = SNIC_NEVER;
-    for (uint32_t i = 0; i < sub->s->o.namespaces_max; i++) {
-        struct nvmet_ns *ns = &sub->ns[i];
-        ns->sub = sub;
-        ns->nsid = i + 1;
-        snic_link_init(&ns->room);
-        snic_link_init(&ns->busy);
-        snic_io_waiter_init(&ns->waiter, nvmet_device_room);
+    for (uint32_t i = 0; sub->devs != NULL && i < sub->s->o.namespaces_max; i++) {
+        struct nvmet_dev *dev = &sub->devs[i];
+        dev->sub = sub;
+        dev->nsid = i + 1;
+        snic_link_init(&dev->room);
+        snic_link_init(&dev->busy);
+        snic_io_waiter_init(&dev->waiter, nvmet_device_room);
     }
 }
 
@@ -177,8 +101,6 @@ void nvmet_sub_fini(struct nvmet_sub *sub)
     if (sub->engine == NULL)
         return;
     snic_loop_cancel(sub->s->loop, &sub->timer);
-    for (uint32_t i = 0; i < sub->s->o.namespaces_max; i++)
-        snic_io_unwait(&sub->ns[i].waiter);
     (void)snic_nvmesub_fini(sub->engine);
     sub->engine = NULL;
 }
@@ -209,7 +131,7 @@ int nvmet_sub_open(struct nvmet_sub *sub, const struct snic_nvmet_subsystem_opts
 
 struct snic_nvmesub *snic_nvmet_engine(struct snic_nvmet *t, uint32_t subsystem)
 {
-    return subsystem < t->o.subsystems_max ? t->subs[subsystem].engine : NULL;
+    return t->first == t && subsystem < t->o.subsystems_max ? t->subs[subsystem].engine : NULL;
 }
 
 /* ---- Discovery ---- */
@@ -273,7 +195,7 @@ int snic_nvmet_subsystem_add(struct snic_nvmet *t, const struct snic_nvmet_subsy
     uint32_t i = 0;
     memset(&full, 0, sizeof(full));
     if (snic_opts_copy(&full, sizeof(full), o) != 0 || full.reserved != 0 ||
-        full.host_count > SNIC_NVMET__HOSTS || full.subnqn == NULL ||
+        full.host_count > SNIC_NVMET__HOSTS || full.subnqn == NULL || t->first != t ||
         (full.flags & ~(SNIC_NVMESUB_ANY_HOST | SNIC_NVMESUB_NO_VWC)) != 0)
         return SNIC_EINVAL;
     if (nvmet_sub_find(t, full.subnqn) != NULL)
@@ -304,16 +226,46 @@ static int nvmet_ns_fits(const struct snic_nvmet *t, const struct snic_io *io, u
     return g->size < block ? SNIC_ENOSPC : 0;
 }
 
+/* The record that a new namespace gets, before hosts see it. @return 0; SNIC_E* */
+static int nvmet_ns_record(struct nvmet_sub *sub, struct snic_nvmesub_ns_opts *e,
+                           const struct snic_nvmet_ns_opts *o, struct nvmet_dev **out)
+{
+    struct snic_nvmesub_ns_status status;
+    struct snic_nvmet *first = sub->s;
+    uint32_t loop = 0;
+    while (loop < first->loop_count && first->loops[loop]->loop != o->io->loop)
+        loop++;
+    if (loop == first->loop_count || e->nsid > first->o.namespaces_max)
+        return SNIC_EINVAL;
+    for (uint32_t i = 1; e->nsid == 0 && i <= first->o.namespaces_max; i++)
+        if (snic_nvmesub_get_ns(sub->engine, i, &status) != 0)
+            e->nsid = i;
+    if (e->nsid == 0)
+        return SNIC_ENOSPC;
+    if (snic_nvmesub_get_ns(sub->engine, e->nsid, &status) == 0)
+        return SNIC_EEXIST;
+    struct nvmet_dev *dev = &sub->devs[e->nsid - 1];
+    SNIC_ASSERT(dev->io == NULL && dev->inside == 0);
+    dev->s = first->loops[loop];
+    dev->io = o->io;
+    dev->removed = NULL;
+    dev->reserve = o->reserve;
+    dev->commit = o->commit;
+    *out = dev;
+    return 0;
+}
+
 int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t subsystem, const struct snic_nvmet_ns_opts *o)
 {
     struct snic_nvmet_ns_opts full;
     struct snic_nvmesub_ns_opts e = {.opts_size = sizeof(e)};
+    struct nvmet_dev *dev = NULL;
     memset(&full, 0, sizeof(full));
     if (snic_opts_copy(&full, sizeof(full), o) != 0 || full.io == NULL ||
         (full.reserve == NULL) != (full.commit == NULL) ||
         (full.shift != 0 && full.shift != 9 && full.shift != 12))
         return SNIC_EINVAL;
-    if (subsystem >= t->o.subsystems_max || t->subs[subsystem].engine == NULL)
+    if (snic_nvmet_engine(t, subsystem) == NULL)
         return SNIC_ENOENT;
     struct nvmet_sub *sub = &t->subs[subsystem];
     const struct snic_io_geometry *g = &full.io->geometry;
@@ -329,15 +281,17 @@ int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t subsystem, const struct sni
     e.read_only = (full.io->caps & SNIC_IO_CAP_READONLY) != 0;
     memcpy(e.nguid, full.nguid, sizeof(e.nguid));
     memcpy(e.uuid, full.uuid, sizeof(e.uuid));
-    r = snic_nvmesub_ns_add(sub->engine, &e);
-    if (r < 0)
+    r = nvmet_ns_record(sub, &e, &full, &dev);
+    if (r == 0)
+        r = snic_nvmesub_ns_add(sub->engine, &e);
+    if (r < 0) {
+        if (dev != NULL)
+            dev->io = NULL;
         return r;
-    struct nvmet_ns *ns = &sub->ns[r - 1];
-    SNIC_ASSERT(ns->io == NULL && ns->inside == 0);
-    ns->io = full.io;
-    ns->removed = NULL;
-    ns->reserve = full.reserve;
-    ns->commit = full.commit;
+    }
+    for (uint32_t i = 0; i < t->loop_count; i++)
+        nvmet_mail_send(t, t->loops[i], &t->loops[i]->ns[subsystem][r - 1].added,
+                        nvmet_inside_added);
     nvmet_sub_poll(sub);
     return r;
 }
@@ -351,8 +305,8 @@ int snic_nvmet_ns_remove(struct snic_nvmet *t, uint32_t subsystem, uint32_t nsid
     int r = snic_nvmesub_ns_remove(sub->engine, nsid);
     if (r != 0)
         return r;
-    sub->ns[nsid - 1].removed = removed;
-    sub->ns[nsid - 1].removed_ctx = ctx;
+    sub->devs[nsid - 1].removed = removed;
+    sub->devs[nsid - 1].removed_ctx = ctx;
     nvmet_sub_poll(sub);
     return 0;
 }

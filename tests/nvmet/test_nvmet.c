@@ -19,10 +19,11 @@ static void test_nvmet_opts_out_of_range_refused(void **state)
         const char *name;
     } cases[] = {
 #define FIELD(f, v) {offsetof(struct snic_nvmet_opts, f), v, #f}
-        FIELD(flags, 1),
+        FIELD(flags, 2),
         FIELD(conns_max, 1),
         FIELD(conns_max, SNIC_NVMET_CONNS_MAX + 1),
         FIELD(host_conns_max, 65),
+        FIELD(loops_max, SNIC_NVMET_LOOPS_MAX + 1),
         FIELD(subsystems_max, SNIC_NVMET_SUBSYSTEMS_MAX + 1),
         FIELD(namespaces_max, SNIC_NVMET_NAMESPACES_MAX + 1),
         FIELD(queues_max, 65),
@@ -83,10 +84,11 @@ static void test_nvmet_open_memory_short_refused(void **state)
     tx_open(&x);
     size_t size = snic_nvmet_memsize(&x.o);
     unsigned char *mem = support_guard_alloc(size, SNIC_NVMET_ALIGN);
-    assert_int_equal(snic_nvmet_open(&t, mem, size - SNIC_NVMET_ALIGN, x.net, &x.o), SNIC_ENOSPC);
-    assert_int_equal(snic_nvmet_open(&t, mem + 64, size - 64, x.net, &x.o), SNIC_EINVAL);
+    assert_int_equal(snic_nvmet_open(&t, mem, size - SNIC_NVMET_ALIGN, x.net[0], &x.o),
+                     SNIC_ENOSPC);
+    assert_int_equal(snic_nvmet_open(&t, mem + 64, size - 64, x.net[0], &x.o), SNIC_EINVAL);
     x.o.depth_max = 1;
-    assert_int_equal(snic_nvmet_open(&t, mem, size, x.net, &x.o), SNIC_EINVAL);
+    assert_int_equal(snic_nvmet_open(&t, mem, size, x.net[0], &x.o), SNIC_EINVAL);
     assert_null(t);
     support_guard_free(mem);
     tx_close(&x);
@@ -125,6 +127,61 @@ static void test_nvmet_subsystem_errors_change_nothing(void **state)
     assert_int_equal(snic_nvmet_subsystem_add(x.t, &s), SNIC_ENOSPC);
     assert_non_null(snic_nvmet_engine(x.t, 1));
     assert_null(snic_nvmet_engine(x.t, 2));
+    tx_close(&x);
+}
+
+/** Loops that may not be joined, and ports that may not be shared. */
+static void test_nvmet_join_errors_change_nothing(void **state)
+{
+    struct snic_net_addr a;
+    struct snic_nvmet *t = NULL;
+    struct snic_loop *loop;
+    struct snic_net *net;
+    (void)state;
+    tx_opts(&x);
+    x.idle = 1;
+    tx_open(&x); /* 3 loops */
+    assert_int_equal(snic_world_loop(x.world, 9, &loop), 0);
+    assert_int_equal(snic_net_sim_open(&net, x.fabric, loop, NULL), 0);
+    size_t size = snic_nvmet_join_memsize(&x.o);
+    assert_true(size < snic_nvmet_memsize(&x.o));
+    unsigned char *mem = support_guard_alloc(size, SNIC_NVMET_ALIGN);
+    assert_int_equal(snic_nvmet_join(&t, mem, size, net, x.all[0]), SNIC_ENOSPC);
+    assert_int_equal(snic_nvmet_join(&t, mem, size, net, x.all[1]), SNIC_EINVAL);
+    tx_close_target(&x);
+    x.o.loops_max = 2;
+    unsigned char *first = support_guard_alloc(snic_nvmet_memsize(&x.o), SNIC_NVMET_ALIGN);
+    assert_int_equal(snic_nvmet_open(&x.all[0], first, snic_nvmet_memsize(&x.o), x.net[0], &x.o),
+                     0);
+    assert_int_equal(snic_nvmet_join(&t, mem, size, x.net[0], x.all[0]), SNIC_EEXIST);
+    assert_int_equal(snic_nvmet_join(&t, mem, size - SNIC_NVMET_ALIGN, net, x.all[0]), SNIC_ENOSPC);
+    assert_int_equal(snic_nvmet_join(&t, mem + 64, size - 64, net, x.all[0]), SNIC_EINVAL);
+    assert_int_equal(snic_nvmet_subsystem_add(x.all[0], &x.s), 0);
+    x.n.io = x.io; /* on a loop that has not joined */
+    assert_int_equal(snic_nvmet_ns_add(x.all[0], 0, &x.n), SNIC_EINVAL);
+    assert_int_equal(snic_io_mem_open(&x.n.io, x.loop[0], x.disk), 0);
+    assert_int_equal(snic_nvmet_ns_add(x.all[0], 0, &x.n), 1);
+    assert_int_equal(snic_nvmet_join(&t, mem, size, net, x.all[0]), SNIC_EBUSY);
+    assert_null(t);
+    assert_int_equal(snic_nvmet_ns_remove(x.all[0], 0, 1, NULL, NULL), 0);
+    assert_int_equal(snic_nvmet_join(&t, mem, size, net, x.all[0]), 0);
+    assert_null(snic_nvmet_engine(t, 0));
+    a = tx_addr(0);
+    assert_int_equal(snic_nvmet_listen(t, &a, NULL), SNIC_EINVAL);
+    assert_int_equal(snic_nvmet_share(t, 0, NULL), SNIC_ENOENT);
+    assert_int_equal(snic_nvmet_listen(x.all[0], &a, NULL), 0);
+    assert_int_equal(snic_nvmet_share(x.all[0], 0, NULL), SNIC_EINVAL);
+    a.node = 9;
+    assert_int_equal(snic_nvmet_share(t, 0, &a), 0);
+    assert_int_equal(snic_nvmet_share(t, 0, &a), SNIC_EEXIST);
+    snic_nvmet_stop(x.all[0]);
+    assert_ptr_equal(snic_nvmet_close(t), mem);
+    assert_ptr_equal(snic_nvmet_close(x.all[0]), first);
+    support_guard_free(first);
+    support_guard_free(mem);
+    snic_io_close(x.n.io);
+    snic_net_shut(net);
+    snic_loop_close(loop);
     tx_close(&x);
 }
 
@@ -542,25 +599,33 @@ static void test_nvmet_switch_admits_before_data_move(void **state)
     tx_close(&x);
 }
 
+/* Each on one loop and on several. */
+#define TEST(f)                                                                                    \
+    cmocka_unit_test_setup(f, tx_without_switch),                                                  \
+    {                                                                                              \
+#f "_loops", f, tx_with_loops, tx_without_switch, NULL                                     \
+    }
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvmet_opts_out_of_range_refused),
         cmocka_unit_test(test_nvmet_open_memory_short_refused),
         cmocka_unit_test(test_nvmet_subsystem_errors_change_nothing),
-        cmocka_unit_test(test_nvmet_namespace_errors_change_nothing),
+        cmocka_unit_test_setup(test_nvmet_join_errors_change_nothing, tx_with_loops),
+        cmocka_unit_test_setup(test_nvmet_namespace_errors_change_nothing, tx_without_switch),
         cmocka_unit_test(test_nvmet_listen_addresses),
         cmocka_unit_test(test_nvmet_tenant_of_name),
-        cmocka_unit_test(test_nvmet_connect_unknown_subsystem_refused),
-        cmocka_unit_test(test_nvmet_discovery_shows_allowed_subsystems),
-        cmocka_unit_test(test_nvmet_write_read_verify),
-        cmocka_unit_test(test_nvmet_refused_before_data_move),
-        cmocka_unit_test(test_nvmet_zeroes_compare_verify_discard),
-        cmocka_unit_test(test_nvmet_durable_through_power_cut),
-        cmocka_unit_test(test_nvmet_device_errors),
-        cmocka_unit_test(test_nvmet_device_full_waits),
-        cmocka_unit_test(test_nvmet_memory_of_connection_waits),
-        cmocka_unit_test(test_nvmet_switch_admits_before_data_move),
+        TEST(test_nvmet_connect_unknown_subsystem_refused),
+        TEST(test_nvmet_discovery_shows_allowed_subsystems),
+        TEST(test_nvmet_write_read_verify),
+        TEST(test_nvmet_refused_before_data_move),
+        TEST(test_nvmet_zeroes_compare_verify_discard),
+        TEST(test_nvmet_durable_through_power_cut),
+        TEST(test_nvmet_device_errors),
+        TEST(test_nvmet_device_full_waits),
+        TEST(test_nvmet_memory_of_connection_waits),
+        TEST(test_nvmet_switch_admits_before_data_move),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -500,11 +500,13 @@ static void test_nvmet_close_with_commands_inside(void **state)
     tx_close(&x);
 }
 
-/* Each without and with a switch in front of the device. */
+/* Each without and with a switch in front of the device, on one loop and on several. */
 #define TEST(f)                                                                                    \
     cmocka_unit_test_setup(f, tx_without_switch),                                                  \
+        {#f "_switch", f, tx_with_switch, tx_without_switch, NULL},                                \
+        {#f "_loops", f, tx_with_loops, tx_without_switch, NULL},                                  \
     {                                                                                              \
-#f "_switch", f, tx_with_switch, tx_without_switch, NULL                                   \
+#f "_both", f, tx_with_both, tx_without_switch, NULL                                       \
     }
 
 int main(int argc, char **argv)

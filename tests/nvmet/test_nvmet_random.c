@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Long runs of hosts that write, read, die and return, against an oracle: each block has an owner,
+ * Long runs of hosts that write, read, die, reset and return, on one to three loops, with a
+ * namespace that is removed and comes back, against an oracle: each block has an owner,
  * who writes numbers that only grow, and at any time a block may read as its last acknowledged
  * number, or as one of the writes since then whose outcome is unknown. A write that is acknowledged
  * settles the block for ever: one of before that lands later is what fences must prevent.
@@ -40,7 +41,8 @@ static struct tx x;
 static struct host host[HOSTS];
 static struct snic_rng rng;
 static uint64_t number;
-static uint32_t kills, reads_checked;
+static uint32_t kills, reads_checked, removals, resets;
+static enum { PRESENT, REMOVING, GONE } namespace_is;
 
 static uint32_t any(uint32_t n)
 {
@@ -142,10 +144,50 @@ static void kill_host(struct host *h)
     h->up = 0;
 }
 
+/* Each connection on a loop of its own. */
+static void any_loop(uint32_t index)
+{
+    x.h[index].addr = tx_addr(any(x.loops));
+}
+
 static void raise(struct host *h, uint32_t index)
 {
+    any_loop(index);
     assert_int_equal(nh_admin(&h->admin, &x.h[index]), 0);
     h->up = 1;
+}
+
+static void reset(struct host *h)
+{
+    uint64_t csts = SNIC_NVME_CSTS_RDY;
+    assert_int_equal(nh_property_set(&h->admin, SNIC_NVME_PROP_CC, 0x460000), 0);
+    for (uint32_t q = 0; q < QUEUES; q++)
+        kill_queue(h, q);
+    while ((csts & SNIC_NVME_CSTS_RDY) != 0)
+        assert_int_equal(nh_property_get(&h->admin, SNIC_NVME_PROP_CSTS, &csts), 0);
+    assert_int_equal(nh_property_set(&h->admin, SNIC_NVME_PROP_CC, SNIC_NVME_CC_EN | 0x460000), 0);
+    resets++;
+}
+
+static void removed(void *ctx, struct snic_io *io)
+{
+    (void)ctx;
+    assert_ptr_equal(io, x.io);
+    namespace_is = GONE;
+}
+
+static void remove_or_add(void)
+{
+    if (namespace_is == PRESENT) {
+        namespace_is = REMOVING;
+        assert_int_equal(snic_nvmet_ns_remove(x.t, 0, 1, removed, NULL), 0);
+        removals++;
+    } else if (namespace_is == GONE) {
+        x.n.nsid = 1;
+        int r = snic_nvmet_ns_add(x.t, 0, &x.n);
+        assert_true(r == 1 || r == SNIC_EEXIST); /* the owner does not know yet */
+        namespace_is = r == 1 ? PRESENT : GONE;
+    }
 }
 
 static void step(uint32_t index)
@@ -155,17 +197,24 @@ static void step(uint32_t index)
     collect(h);
     if (!h->up)
         raise(h, index);
-    else if (!h->q[q].open)
+    else if (namespace_is != PRESENT && any(8) == 0)
+        remove_or_add();
+    else if (!h->q[q].open) {
+        any_loop(index);
         assert_int_equal(nh_io_queue(&h->q[q], &h->admin, (uint16_t)(q + 1)), 0);
-    else if (what < 70)
+    } else if (what < 70)
         submit(h, index);
-    else if (what < 96)
+    else if (what < 95)
         tx_run(&x, any(3) == 0 ? any(20000000) : any(200000));
-    else if (what < 98)
+    else if (what < 97)
         kill_queue(h, q);
-    else if (what < 99)
+    else if (what < 98)
         kill_host(h);
-    else
+    else if (what < 99)
+        (any(2) == 0 ? reset : kill_host)(h);
+    else if (any(2) == 0)
+        remove_or_add();
+    else if (namespace_is == PRESENT)
         assert_int_equal(nh_io(&h->q[q], SNIC_NVME_IO_FLUSH, 1, 0, 0, NULL, 0), 0);
 }
 
@@ -187,6 +236,9 @@ static void run(uint32_t steps)
     x.d.seed = snic_rng_next(&rng);
     x.o.data_bytes = any(2) == 0 ? 128u << 10 : 256u << 10;
     x.qos = any(3) == 0;
+    x.loops = 1 + any(TX_LOOPS);
+    x.ns_loop = any(x.loops);
+    namespace_is = PRESENT;
     tx_open(&x);
     for (uint32_t i = 0; i < HOSTS; i++) {
         x.h[i].capsule = any(2) == 0 ? 8192 : 0;
@@ -211,10 +263,11 @@ static void test_nvmet_random_hosts_die_and_return(void **state)
     uint64_t rounds = support_rounds(24, 4000);
     (void)state;
     snic_rng_init(&rng, support_seed());
-    kills = reads_checked = 0;
+    kills = reads_checked = removals = resets = 0;
     for (uint64_t i = 0; i < rounds; i++)
         run(400);
-    assert_true(kills > rounds && reads_checked > rounds);
+    assert_true(kills > rounds && reads_checked > rounds && removals > rounds / 4 &&
+                resets > rounds / 4);
 }
 
 int main(int argc, char **argv)

@@ -7,11 +7,11 @@ static struct tx *tx_now; /* that tx_after() checks */
 
 static void tx_after(void)
 {
-    if (tx_now->t != NULL)
-        assert_int_equal(snic_nvmet_check(tx_now->t), 0);
+    for (uint32_t i = 0; tx_now->t != NULL && i < tx_now->loops; i++)
+        assert_int_equal(snic_nvmet_check(tx_now->all[i]), 0);
 }
 
-static uint32_t tx_qos;
+static uint32_t tx_qos, tx_loops = 1;
 
 int tx_with_switch(void **state)
 {
@@ -24,13 +24,29 @@ int tx_without_switch(void **state)
 {
     (void)state;
     tx_qos = 0;
+    tx_loops = 1;
     return 0;
+}
+
+int tx_with_loops(void **state)
+{
+    (void)tx_without_switch(state);
+    tx_loops = TX_LOOPS;
+    return 0;
+}
+
+int tx_with_both(void **state)
+{
+    (void)tx_with_loops(state);
+    return tx_with_switch(state);
 }
 
 void tx_opts(struct tx *x)
 {
     memset(x, 0, sizeof(*x));
     x->qos = tx_qos;
+    x->loops = tx_loops;
+    x->ns_loop = tx_loops - 1;
     x->o.opts_size = sizeof(x->o);
     x->o.conns_max = 16;
     x->o.data_max = 64u << 10;
@@ -64,43 +80,82 @@ static void tx_switch(struct tx *x)
     assert_int_equal(snic_qos_open(&x->io, x->qos_mem, size, x->io, &q), 0);
 }
 
-void tx_open(struct tx *x)
+struct snic_net_addr tx_addr(uint32_t i)
+{
+    struct snic_net_addr a = {
+        .family = SNIC_NET_SIM, .node = i == 0 ? 1 : 1 + TX_HOSTS + i, .port = 4420};
+    return a;
+}
+
+static void tx_open_loops(struct tx *x)
+{
+    for (uint32_t i = 0; i < x->loops; i++) {
+        assert_int_equal(snic_world_loop(x->world, tx_addr(i).node, &x->loop[i]), 0);
+        assert_int_equal(snic_net_sim_open(&x->net[i], x->fabric, x->loop[i], NULL), 0);
+    }
+}
+
+static void tx_open_device(struct tx *x)
 {
     static struct snic_io_ops stubborn;
-    static const char *const nqns[TX_HOSTS] = {"nqn.2026-11.example:h0", "nqn.2026-11.example:h1",
-                                               "nqn.2026-11.example:h2", "nqn.2026-11.example:h3"};
-    struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed()};
-    struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = 1, .port = 4420};
-    assert_int_equal(snic_world_open(&x->world, &w), 0);
-    assert_int_equal(snic_net_fabric_open(&x->fabric, x->world, NULL), 0);
-    assert_int_equal(snic_world_loop(x->world, 1, &x->loop), 0);
-    assert_int_equal(snic_net_sim_open(&x->net, x->fabric, x->loop, NULL), 0);
     assert_int_equal(snic_disk_open(&x->disk, &x->d), 0);
-    assert_int_equal(snic_io_mem_open(&x->io, x->loop, x->disk), 0);
+    assert_int_equal(snic_io_mem_open(&x->io, x->loop[x->ns_loop], x->disk), 0);
     stubborn = *x->io->ops;
     stubborn.cancel = tx_cancel;
     if (x->stubborn)
         x->io->ops = &stubborn;
     tx_switch(x);
-    size_t size = snic_nvmet_memsize(&x->o);
-    assert_int_not_equal(size, 0);
-    x->mem = support_guard_alloc(size, SNIC_NVMET_ALIGN);
-    assert_int_equal(snic_nvmet_open(&x->t, x->mem, size, x->net, &x->o), 0);
-    tx_now = x;
-    if (!x->idle) {
-        assert_int_equal(snic_nvmet_listen(x->t, &a, NULL), 0);
-        assert_int_equal(snic_nvmet_subsystem_add(x->t, &x->s), 0);
-        x->n.io = x->io;
-        x->n.reserve = x->qos ? snic_qos_reserve : NULL;
-        x->n.commit = x->qos ? snic_qos_commit : NULL;
-        assert_int_equal(snic_nvmet_ns_add(x->t, 0, &x->n), 1);
+}
+
+static void tx_open_target(struct tx *x)
+{
+    x->o.loops_max = x->loops;
+    for (uint32_t i = 0; i < x->loops; i++) {
+        size_t size = i == 0 ? snic_nvmet_memsize(&x->o) : snic_nvmet_join_memsize(&x->o);
+        assert_int_not_equal(size, 0);
+        x->mem[i] = support_guard_alloc(size, SNIC_NVMET_ALIGN);
+        if (i == 0)
+            assert_int_equal(snic_nvmet_open(&x->all[0], x->mem[0], size, x->net[0], &x->o), 0);
+        else
+            assert_int_equal(snic_nvmet_join(&x->all[i], x->mem[i], size, x->net[i], x->all[0]), 0);
     }
+    x->t = x->all[0];
+}
+
+static void tx_open_subsystem(struct tx *x)
+{
+    struct snic_net_addr a = tx_addr(0);
+    assert_int_equal(snic_nvmet_listen(x->t, &a, NULL), 0);
+    for (uint32_t i = 1; i < x->loops; i++) {
+        a = tx_addr(i);
+        assert_int_equal(snic_nvmet_share(x->all[i], 0, &a), 0);
+    }
+    assert_int_equal(snic_nvmet_subsystem_add(x->t, &x->s), 0);
+    x->n.io = x->io;
+    x->n.reserve = x->qos ? snic_qos_reserve : NULL;
+    x->n.commit = x->qos ? snic_qos_commit : NULL;
+    assert_int_equal(snic_nvmet_ns_add(x->t, 0, &x->n), 1);
+}
+
+void tx_open(struct tx *x)
+{
+    static const char *const nqns[TX_HOSTS] = {"nqn.2026-11.example:h0", "nqn.2026-11.example:h1",
+                                               "nqn.2026-11.example:h2", "nqn.2026-11.example:h3"};
+    struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed()};
+    assert_int_equal(snic_world_open(&x->world, &w), 0);
+    assert_int_equal(snic_net_fabric_open(&x->fabric, x->world, NULL), 0);
+    tx_open_loops(x);
+    tx_open_device(x);
+    tx_open_target(x);
+    tx_now = x;
+    if (!x->idle)
+        tx_open_subsystem(x);
     for (uint32_t i = 0; i < TX_HOSTS; i++) {
         struct nh *h = &x->h[i];
         assert_int_equal(snic_world_loop(x->world, 2 + i, &x->hloop[i]), 0);
         h->loop = x->hloop[i];
         assert_int_equal(snic_net_sim_open(&h->net, x->fabric, h->loop, NULL), 0);
-        h->addr = a;
+        h->addr = tx_addr((i + 1) % x->loops);
         h->subnqn = TX_SUBNQN;
         h->hostnqn = nqns[i];
         h->hostid[0] = (uint8_t)(i + 1);
@@ -112,10 +167,14 @@ void tx_close_target(struct tx *x)
 {
     if (x->t == NULL)
         return;
-    assert_int_equal(snic_nvmet_check(x->t), 0);
-    assert_ptr_equal(snic_nvmet_close(x->t), x->mem);
-    support_guard_free(x->mem);
+    tx_after();
+    for (uint32_t i = 0; i < x->loops; i++)
+        snic_nvmet_stop(x->all[i]);
     x->t = NULL;
+    for (uint32_t i = 0; i < x->loops; i++)
+        assert_ptr_equal(snic_nvmet_close(x->all[i]), x->mem[i]);
+    for (uint32_t i = 0; i < x->loops; i++)
+        support_guard_free(x->mem[i]);
 }
 
 void tx_close(struct tx *x)
@@ -129,8 +188,10 @@ void tx_close(struct tx *x)
     if (x->qos)
         support_guard_free(x->qos_mem);
     snic_disk_close(x->disk);
-    snic_net_shut(x->net);
-    snic_loop_close(x->loop);
+    for (uint32_t i = 0; i < x->loops; i++) {
+        snic_net_shut(x->net[i]);
+        snic_loop_close(x->loop[i]);
+    }
     snic_net_fabric_close(x->fabric);
     snic_world_close(x->world);
 }
@@ -144,7 +205,7 @@ void tx_host(struct tx *x, int i, struct nh_queue *admin, struct nh_queue *io)
 void tx_run(struct tx *x, uint64_t ns)
 {
     (void)snic_world_run(x->world, snic_world_now(x->world) + ns, UINT64_MAX);
-    assert_int_equal(snic_nvmet_check(x->t), 0);
+    tx_after();
 }
 
 void tx_fill(void *p, size_t size, uint64_t seed)
@@ -156,7 +217,16 @@ void tx_fill(void *p, size_t size, uint64_t seed)
 
 struct snic_nvmet_stats tx_stats(const struct tx *x)
 {
-    struct snic_nvmet_stats s;
-    snic_nvmet_get_stats(x->t, &s);
-    return s;
+    struct snic_nvmet_stats sum, s;
+    uint64_t *to = (uint64_t *)(void *)&sum;
+    memset(&sum, 0, sizeof(sum));
+    for (uint32_t i = 0; i < x->loops; i++) {
+        snic_nvmet_get_stats(x->all[i], &s);
+        for (size_t k = 0; k < offsetof(struct snic_nvmet_stats, conns) / 8; k++)
+            to[k] += ((const uint64_t *)(const void *)&s)[k];
+        sum.conns += s.conns;
+        sum.queues += s.queues;
+        sum.at_device += s.at_device;
+    }
+    return sum;
 }
