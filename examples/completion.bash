@@ -55,4 +55,4 @@ _snicstore() {
 }
 
 complete -F _snicstore kv_server kv_load page_server page_load director_proxy solar_volume \
-    kvfs_mount kvfs_tool tenants snic_fsck snic_dump hcache_sim ddp_cluster ddp_server
+    kvfs_mount kvfs_tool tenants snic_fsck snic_dump hcache_sim ddp_cluster ddp_server nvme_target

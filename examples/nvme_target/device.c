@@ -10,14 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void open_memory(struct snic_loop *loop, struct tg_namespace *ns)
+static int open_memory(struct snic_loop *loop, struct tg_namespace *ns, struct tg_error *e)
 {
-    struct snic_disk_opts d = {.opts_size = sizeof(d), .size = ns->bytes};
+    struct snic_disk_opts d = {.opts_size = sizeof(d), .size = ns->size};
     int r = snic_disk_open(&ns->disk, &d);
     if (r == 0)
-        r = snic_io_mem_open(&ns->io, loop, ns->disk);
-    if (r != 0)
-        ex_die("--memory: %" PRIu64 " bytes: %s", ns->bytes, snic_strerror(r));
+        r = snic_io_mem_open(&ns->device, loop, ns->disk);
+    return r == 0 ? 0 : tg_fail(e, "memory: %" PRIu64 " bytes: %s", ns->size, snic_strerror(r));
 }
 
 static int file_is_empty(const char *path)
@@ -26,84 +25,116 @@ static int file_is_empty(const char *path)
     return stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size == 0;
 }
 
-static void open_file(struct snic_loop *loop, struct tg_namespace *ns)
+/* A target that serves does not wait for a process that has the file locked. */
+static int file_open(struct snic_loop *loop, struct tg_namespace *ns, int live,
+                     const struct snic_io_uring_opts *o, int *os_error)
+{
+    return live ? snic_io_uring_open(&ns->device, loop, o, os_error)
+                : ex_io_open(&ns->device, loop, o, os_error);
+}
+
+static int open_file(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e)
 {
     struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = ns->path};
     int os_error = 0, r = SNIC_ENOENT;
     o.flags = ns->read_only ? SNIC_IO_OPEN_READONLY : SNIC_IO_OPEN_LOCK;
     o.flags |= tg.cached ? 0 : SNIC_IO_OPEN_TRY_DIRECT;
-    if (!file_is_empty(ns->path))
-        r = ex_io_open(&ns->io, loop, &o, &os_error);
+    if (!file_is_empty(ns->path) && (ns->size == 0 || ns->read_only))
+        r = file_open(loop, ns, live, &o, &os_error);
     if (r == SNIC_ENOENT && !ns->read_only) {
         o.flags |= SNIC_IO_OPEN_CREATE;
-        o.size = tg.size;
-        r = ex_io_open(&ns->io, loop, &o, &os_error);
-        ex_no_room(ns->path, tg.size, "--size", os_error);
+        o.size = ns->size != 0 ? ns->size : tg.size;
+        r = file_open(loop, ns, live, &o, &os_error);
+        if (r == SNIC_ENOSPC)
+            return tg_fail(e, "%s cannot have %" PRIu64 " MiB%s: %s", ns->path, o.size >> 20,
+                           ns->size == 0 ? " (--size)" : "", strerror(ENOSPC));
     }
     if (r != 0)
-        ex_die("cannot open %s (--%s): %s", ns->path, ns->read_only ? "read-only" : "namespace",
-               r == SNIC_EBUSY ? "in use by another process, or named twice"
-               : os_error != 0 ? strerror(os_error)
-                               : snic_strerror(r));
+        return tg_fail(e, "cannot open %s: %s", ns->path,
+                       r == SNIC_EBUSY ? "in use by another process, or named twice"
+                       : os_error != 0 ? strerror(abs(os_error))
+                                       : snic_strerror(r));
+    if (ns->size > ns->device->geometry.size)
+        return tg_fail(e, "%s has %" PRIu64 " bytes, fewer than its size=%" PRIu64, ns->path,
+                       ns->device->geometry.size, ns->size);
+    if (ns->size != 0)
+        ns->device->geometry.size = ns->size; /* the rest is not used */
+    return 0;
 }
 
-static void put_switch(struct tg_namespace *ns)
+static int tenant_add(struct tg_namespace *ns, const struct tg_tenant *t, struct tg_error *e)
+{
+    struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o), .weight = t->weight};
+    o.bytes_per_second = t->bytes;
+    o.ios_per_second = t->ios;
+    int r = snic_qos_tenant_add(ns->io, snic_nvmet_tenant(t->nqn), &o);
+    return r == 0 ? 0 : tg_fail(e, "weight or cap of %s: %s", t->nqn, snic_strerror(r));
+}
+
+static int put_switch(struct tg_namespace *ns, struct tg_error *e)
 {
     struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_AUTO};
     o.tenants_max = 256;
-    size_t size = snic_qos_memsize(ns->io, &o);
+    size_t size = snic_qos_memsize(ns->device, &o);
     if (size == 0)
-        ex_die("--fair: %s: %s", ns->path != NULL ? ns->path : "memory",
-               snic_qos_opts_wrong(ns->io, &o));
+        return tg_fail(e, "--fair: %s", snic_qos_opts_wrong(ns->device, &o));
     ns->qos = aligned_alloc(SNIC_QOS_ALIGN, size);
     if (ns->qos == NULL)
-        ex_die("--fair: out of memory");
-    int r = snic_qos_open(&ns->io, ns->qos, size, ns->io, &o);
+        return tg_fail(e, "--fair: out of memory");
+    int r = snic_qos_open(&ns->io, ns->qos, size, ns->device, &o);
     if (r != 0)
-        ex_die("--fair: %s", snic_strerror(r));
-    for (uint32_t i = 0; i < tg.weight_count; i++) {
-        struct snic_gimbal_tenant_opts t = {.opts_size = sizeof(t), .weight = tg.weights[i].weight};
-        r = snic_qos_tenant_add(ns->io, snic_nvmet_tenant(tg.weights[i].nqn), &t);
-        if (r != 0)
-            ex_die("--weight %s: %s", tg.weights[i].nqn,
-                   r == SNIC_EEXIST ? "named twice" : snic_strerror(r));
-    }
+        return tg_fail(e, "--fair: %s", snic_strerror(r));
+    for (uint32_t i = 0; r == 0 && i < tg.tenant_count; i++)
+        r = tenant_add(ns, &tg.tenants[i], e);
+    return r;
 }
 
-void tg_open(struct snic_loop *loop, struct tg_namespace *ns)
+int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e)
 {
-    if (ns->path == NULL)
-        open_memory(loop, ns);
-    else
-        open_file(loop, ns);
-    if (ns->io->geometry.size < 4096)
-        ex_die("%s (--namespace): it has %" PRIu64 " bytes, less than a block of 4096", ns->path,
-               ns->io->geometry.size);
-    if (tg.fair)
-        put_switch(ns);
+    int r = ns->path == NULL ? open_memory(loop, ns, e) : open_file(loop, ns, live, e);
+    if (r == 0 && ns->device->geometry.size < 4096)
+        r = tg_fail(e, "%s has %" PRIu64 " bytes, less than a block of 4096",
+                    ns->path != NULL ? ns->path : "memory", ns->device->geometry.size);
+    if (r == 0 && tg.fair)
+        r = put_switch(ns, e);
+    else if (r == 0)
+        ns->io = ns->device;
+    if (r != 0)
+        tg_close(ns);
+    return r;
 }
 
 void tg_close(struct tg_namespace *ns)
 {
-    snic_io_close(ns->io);
+    if (ns->io != NULL)
+        snic_io_close(ns->io);
+    else if (ns->device != NULL)
+        snic_io_close(ns->device);
     free(ns->qos);
     if (ns->disk != NULL)
         snic_disk_close(ns->disk);
+    ns->io = ns->device = NULL;
+    ns->qos = NULL;
+    ns->disk = NULL;
 }
 
-void tg_uuid(const struct tg_namespace *ns, uint8_t uuid[16])
+int tg_uuid(struct tg_namespace *ns, struct tg_error *e)
 {
     static const unsigned char key[16] = {'n', 'v', 'm', 'e', '_', 't', 'a', 'r',
                                           'g', 'e', 't', ' ', 'u', 'u', 'i', 'd'};
+    static const uint8_t none[16];
     char text[PATH_MAX + SNIC_NVME_NQN_BYTES + 32], path[PATH_MAX] = "memory";
     uint64_t hash[2];
+    if (memcmp(ns->uuid, none, sizeof(none)) != 0)
+        return 0;
     if (ns->path != NULL && realpath(ns->path, path) == NULL)
-        ex_die("cannot resolve %s (--namespace): %s", ns->path, strerror(errno));
-    int n = snprintf(text, sizeof(text), "%s %" PRIu32 " %s", tg.subs[ns->subsystem].nqn,
-                     ns->number, path);
+        return tg_fail(e, "cannot resolve %s: %s", ns->path, strerror(errno));
+    int n = snprintf(text, sizeof(text), "%s %" PRIu32 " %s", tg.subs[ns->subsystem].nqn, ns->nsid,
+                     path);
     snic_siphash128(key, text, (size_t)n, hash);
-    snic_put_le64(uuid, hash[0]);
-    snic_put_le64(uuid + 8, hash[1]);
-    uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x80);
-    uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80);
+    snic_put_le64(ns->uuid, hash[0]);
+    snic_put_le64(ns->uuid + 8, hash[1]);
+    ns->uuid[6] = (uint8_t)((ns->uuid[6] & 0x0f) | 0x80);
+    ns->uuid[8] = (uint8_t)((ns->uuid[8] & 0x3f) | 0x80);
+    return 0;
 }

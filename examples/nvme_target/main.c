@@ -88,7 +88,7 @@ static void open_network(void)
                                     .recv_size = RECV_BYTES,
                                     .taken_wait_ms = EX_TAKEN_WAIT_MS};
     o.pool_buffers = (uint32_t)snic_min_u64(32768, snic_pow2_up((uint64_t)conns * RECV_BUFFERS));
-    ex_open_files("connections", tg.connections + CONNS_BESIDE + tg.ns_count);
+    ex_open_files("connections", tg.connections + CONNS_BESIDE + TG_NAMESPACES);
     int r = snic_net_uring_open(&g.net, g.loop, &o);
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
@@ -99,8 +99,11 @@ static void open_target(void)
     struct snic_nvmet_opts o = {.opts_size = sizeof(o)};
     o.conns_max = (uint32_t)tg.connections;
     o.host_conns_max = (uint32_t)tg.host_connections;
-    o.subsystems_max = tg.sub_count;
-    o.namespaces_max = (uint32_t)snic_max_u64(32, tg.ns_count);
+    for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++)
+        o.subsystems_max += tg.subs[i].nqn[0] != 0;
+    if (tg.socket != NULL)
+        o.subsystems_max = (uint32_t)snic_max_u64(o.subsystems_max, tg.subsystems);
+    o.namespaces_max = (uint32_t)tg.namespaces;
     o.queues_max = (uint32_t)tg.queues;
     o.depth_max = (uint32_t)tg.depth;
     o.data_bytes = (uint32_t)tg.memory;
@@ -117,46 +120,28 @@ static void open_target(void)
     int r = snic_nvmet_open(&g.target, g.mem, size, g.net, &o);
     if (r != 0)
         ex_die("cannot set up the target: %s", snic_strerror(r));
+    tg_target_set(g.target, g.loop);
 }
 
-static void add_subsystem(uint32_t i)
+/* Where something was named that is refused: "FILE:LINE: ", or nothing. */
+static const char *where(unsigned line)
 {
-    static const unsigned char key[16];
-    struct tg_subsystem *s = &tg.subs[i];
-    struct snic_nvmet_subsystem_opts o = {.opts_size = sizeof(o), .subnqn = s->nqn};
-    (void)snprintf(s->serial, sizeof(s->serial), "%016" PRIx64,
-                   snic_siphash(key, s->nqn, strlen(s->nqn)));
-    o.serial = s->serial;
-    o.flags = s->any ? SNIC_NVMESUB_ANY_HOST : 0;
-    o.hosts = s->hosts;
-    o.host_count = s->host_count;
-    int r = snic_nvmet_subsystem_add(g.target, &o);
-    if (r < 0)
-        ex_die("--subsystem %s: %s", s->nqn,
-               r == SNIC_EINVAL ? "its name, or that of a host, is not a valid NQN"
-                                : snic_strerror(r));
+    static char text[4200];
+    text[0] = 0;
+    if (line != 0)
+        (void)snprintf(text, sizeof(text), "%s:%u: ", tg.config, line);
+    return text;
 }
 
-static void add_namespace(struct tg_namespace *ns)
+static void add_all(void)
 {
-    const char *name = ns->path != NULL ? ns->path : "memory";
-    struct snic_nvmet_ns_opts o = {.opts_size = sizeof(o), .nsid = ns->number};
-    tg_open(g.loop, ns);
-    o.io = ns->io;
-    o.reserve = ns->qos != NULL ? snic_qos_reserve : NULL;
-    o.commit = ns->qos != NULL ? snic_qos_commit : NULL;
-    tg_uuid(ns, o.uuid);
-    int r = snic_nvmet_ns_add(g.target, ns->subsystem, &o);
-    if (r == SNIC_ENOTSUP)
-        ex_die("%s: the file system cannot zero ranges (fallocate), which Write Zeroes needs: "
-               "put the file on ext4, XFS or tmpfs, or use --read-only",
-               name);
-    if (r < 0)
-        ex_die("%s cannot be a namespace: %s (blocks of %u bytes, transfers up to %u)", name,
-               snic_strerror(r), ns->io->geometry.block, ns->io->geometry.transfer_max);
-    ex_log(EX_INFO, "namespace %d of %s: %s, %" PRIu64 " MiB%s", r, tg.subs[ns->subsystem].nqn,
-           name, ns->io->geometry.size >> 20,
-           (ns->io->caps & SNIC_IO_CAP_READONLY) != 0 ? ", read-only" : "");
+    struct tg_error e;
+    for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++)
+        if (tg.subs[i].nqn[0] != 0 && tg_subsystem_up(&tg.subs[i], &e) != 0)
+            ex_die("%s%s", where(tg.subs[i].line), e.text);
+    for (uint32_t i = 0; i < TG_NAMESPACES; i++)
+        if (tg.ns[i].used && tg_namespace_up(&tg.ns[i], 0, &e) != 0)
+            ex_die("%s%s", where(tg.ns[i].line), e.text);
 }
 
 static int is_wildcard(const struct snic_net_addr *a)
@@ -165,22 +150,23 @@ static int is_wildcard(const struct snic_net_addr *a)
     return memcmp(a->ip, none, a->family == SNIC_NET_IPV6 ? 16 : 4) == 0;
 }
 
-static void add_listener(const char *text)
+static void add_listener(const struct tg_listen *l)
 {
+    const char *advertise = l->shown[0] != 0 ? l->shown : tg.advertise;
     struct snic_net_addr a, shown;
     char at[160];
-    ex_address("listen", text, &a);
+    ex_address("listen", l->at, &a);
     if (a.family == SNIC_NET_UNIX)
-        ex_usage("--listen %s: NVMe/TCP needs a TCP address", text);
-    if (tg.advertise != NULL)
-        ex_address("advertise", tg.advertise, &shown);
-    if (tg.advertise == NULL && is_wildcard(&a))
+        ex_usage("--listen %s: NVMe/TCP needs a TCP address", l->at);
+    if (advertise != NULL)
+        ex_address("advertise", advertise, &shown);
+    if (advertise == NULL && is_wildcard(&a))
         ex_usage("--listen %s: the discovery log needs an address that hosts can use: --advertise "
                  "ADDRESS:PORT",
-                 text);
-    int r = snic_nvmet_listen(g.target, &a, tg.advertise != NULL ? &shown : NULL);
+                 l->at);
+    int r = snic_nvmet_listen(g.target, &a, advertise != NULL ? &shown : NULL);
     if (r < 0)
-        ex_die("cannot listen on %s (--listen): %s", text, ex_listen_error(text, r));
+        ex_die("cannot listen on %s (--listen): %s", l->at, ex_listen_error(l->at, r));
     if (snic_nvmet_listen_addr(g.target, (uint32_t)r, &a) == 0)
         (void)snic_net_addr_format(&a, at, sizeof(at));
     printf("ready %s\n", at);
@@ -195,28 +181,35 @@ static void stop(void *ctx)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "ctl") == 0)
+        return tg_ctl(argc - 1, argv + 1);
     tg_options(argc, argv);
     g.loop = ex_loop_open(0);
     open_network();
     open_target();
-    for (uint32_t i = 0; i < tg.sub_count; i++)
-        add_subsystem(i);
-    for (uint32_t i = 0; i < tg.ns_count; i++)
-        add_namespace(&tg.ns[i]);
+    add_all();
     if (ex_stats_start(&g.stats, g.loop, g.net, "nvme_target", tg.stats, tg.metrics, metrics,
                        NULL) != 0)
         return 1;
+    if (tg.socket != NULL) {
+        tg_files_begin(g.loop);
+        tg_control_begin(g.loop, g.net, tg.socket);
+    }
     for (uint32_t i = 0; i < tg.listens; i++)
-        add_listener(tg.listen[i]);
+        add_listener(&tg.listen[i]);
     snic_timer_init(&g.timer, watch);
     snic_loop_arm(g.loop, &g.timer, snic_loop_now(g.loop) + UINT64_C(1000000000));
     ex_signals(g.loop, stop, NULL);
     int r = snic_loop_run(g.loop);
     ex_stats_stop(g.stats);
     snic_loop_cancel(g.loop, &g.timer);
+    tg_control_end();
     free(snic_nvmet_close(g.target));
-    for (uint32_t i = 0; i < tg.ns_count; i++)
-        tg_close(&tg.ns[i]);
+    if (tg.socket != NULL)
+        tg_files_end();
+    for (uint32_t i = 0; i < TG_NAMESPACES; i++)
+        if (tg.ns[i].used)
+            tg_close(&tg.ns[i]);
     snic_net_shut(g.net);
     ex_signals_off();
     snic_loop_close(g.loop);

@@ -3,10 +3,13 @@
 #include "target.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 struct tg_options tg = {.size = UINT64_C(1) << 30,
                         .connections = 64,
+                        .subsystems = 16,
+                        .namespaces = 64,
                         .queues = 8,
                         .depth = 128,
                         .memory = 1u << 20,
@@ -14,17 +17,14 @@ struct tg_options tg = {.size = UINT64_C(1) << 30,
                         .connect_seconds = 10,
                         .level = EX_INFO};
 
-static struct tg_subsystem *last_subsystem(const char *option, const char *text)
-{
-    if (tg.sub_count == 0)
-        ex_usage("--%s %s: belongs to a subsystem: --subsystem NQN must come first", option, text);
-    return &tg.subs[tg.sub_count - 1];
-}
+static struct tg_subsystem *last; /* --subsystem */
+static const char *here;          /* an option for what --config has instead */
 
-static void name_fits(const char *option, const char *text)
+static void belongs(const char *option, const char *text)
 {
-    if (strlen(text) == 0 || strlen(text) > SNIC_NVME_NQN_LENGTH)
-        ex_usage("--%s '%s': an NQN has 1 to %u characters", option, text, SNIC_NVME_NQN_LENGTH);
+    here = option;
+    if (last == NULL)
+        ex_usage("--%s %s: belongs to a subsystem: --subsystem NQN must come first", option, text);
 }
 
 static int option_listen(void *target, const char *text)
@@ -32,78 +32,77 @@ static int option_listen(void *target, const char *text)
     (void)target;
     if (tg.listens == TG_LISTENS)
         ex_usage("--listen %s: at most %d addresses", text, TG_LISTENS);
-    tg.listen[tg.listens++] = text;
+    if (strlen(text) >= sizeof(tg.listen[0].at))
+        ex_usage("--listen '%s': too long", text);
+    (void)snprintf(tg.listen[tg.listens++].at, sizeof(tg.listen[0].at), "%s", text);
     return 0;
 }
 
 static int option_subsystem(void *target, const char *text)
 {
+    struct tg_error e;
     (void)target;
-    name_fits("subsystem", text);
-    if (tg.sub_count == TG_SUBSYSTEMS)
-        ex_usage("--subsystem %s: at most %d", text, TG_SUBSYSTEMS);
-    if (strcmp(text, SNIC_NVME_DISCOVERY_NQN) == 0)
-        ex_usage("--subsystem %s: that is the name of the discovery subsystem, which is always "
-                 "there",
-                 text);
-    for (uint32_t i = 0; i < tg.sub_count; i++)
-        if (strcmp(tg.subs[i].nqn, text) == 0)
-            ex_usage("--subsystem %s: named twice", text);
-    tg.subs[tg.sub_count++].nqn = text;
+    here = "subsystem";
+    last = tg_subsystem_new(text, NULL, &e);
+    if (last == NULL)
+        ex_usage("--%s", e.text);
     return 0;
 }
 
 static int option_host(void *target, const char *text)
 {
-    struct tg_subsystem *s = last_subsystem("host", text);
+    struct tg_host h = {.from_count = 0};
+    struct tg_error e;
     (void)target;
+    belongs("host", text);
     if (strcmp(text, "any") == 0) {
-        s->any = 1;
+        last->any = 1;
         return 0;
     }
-    name_fits("host", text);
-    if (s->host_count == TG_HOSTS)
-        ex_usage("--host %s: at most %d of a subsystem", text, TG_HOSTS);
-    s->hosts[s->host_count++] = text;
+    if (tg_nqn_fits("host", text, &e) != 0)
+        ex_usage("--%s", e.text);
+    (void)snprintf(h.nqn, sizeof(h.nqn), "%s", text);
+    if (tg_host_set(last, &h, &e) != 0)
+        ex_usage("--%s", e.text);
     return 0;
 }
 
-static struct tg_namespace *add_namespace(const char *option, const char *text)
+static void add_namespace(const char *option, const char *text, struct tg_namespace *like)
 {
-    struct tg_subsystem *s = last_subsystem(option, text);
+    struct tg_error e;
+    belongs(option, text);
     if (text[0] == 0)
         ex_usage("--%s: a path is missing", option);
-    if (tg.ns_count == TG_NAMESPACES)
-        ex_usage("--%s %s: at most %d namespaces", option, text, TG_NAMESPACES);
-    struct tg_namespace *ns = &tg.ns[tg.ns_count++];
-    ns->path = text;
-    ns->subsystem = tg.sub_count - 1;
-    ns->number = ++s->namespaces;
-    return ns;
+    like->subsystem = (uint32_t)(last - tg.subs);
+    if (tg_namespace_new(like, &e) == NULL)
+        ex_usage("--%s %s: %s", option, text, e.text);
 }
 
 static int option_namespace(void *target, const char *text)
 {
+    struct tg_namespace like = {.path = (char *)(uintptr_t)text};
     (void)target;
-    (void)add_namespace("namespace", text);
+    add_namespace("namespace", text, &like);
     return 0;
 }
 
 static int option_read_only(void *target, const char *text)
 {
+    struct tg_namespace like = {.path = (char *)(uintptr_t)text, .read_only = 1};
     (void)target;
-    add_namespace("read-only", text)->read_only = 1;
+    add_namespace("read-only", text, &like);
     return 0;
 }
 
 static int option_memory(void *target, const char *text)
 {
-    struct tg_namespace *ns = add_namespace("memory", text);
+    struct tg_namespace like = {.path = NULL};
     (void)target;
-    ns->path = NULL;
-    if (ex_number(text, 1, &ns->bytes) != 0 || ns->bytes < 4096 || ns->bytes % 4096 != 0 ||
-        ns->bytes > UINT64_C(1) << 40)
+    belongs("memory", text);
+    if (ex_number(text, 1, &like.size) != 0 || like.size < 4096 || like.size % 4096 != 0 ||
+        like.size > UINT64_C(1) << 40)
         ex_usage("--memory '%s': not a size, a multiple of 4K up to 1T", text);
+    add_namespace("memory", text, &like);
     return 0;
 }
 
@@ -111,35 +110,49 @@ static int option_memory(void *target, const char *text)
 static int option_weight(void *target, const char *text)
 {
     const char *equals = strrchr(text, '=');
-    static char names[TG_WEIGHTS][SNIC_NVME_NQN_LENGTH + 1];
+    struct tg_tenant t = {.weight = 1};
+    struct tg_error e;
     uint64_t weight;
     (void)target;
-    if (tg.weight_count == TG_WEIGHTS)
-        ex_usage("--weight %s: at most %d", text, TG_WEIGHTS);
+    here = "weight";
     if (equals == NULL || equals == text || (size_t)(equals - text) > SNIC_NVME_NQN_LENGTH ||
-        ex_number(equals + 1, 0, &weight) != 0 || weight < 1 || weight > 256)
-        ex_usage("--weight '%s': not HOSTNQN=N with N between 1 and 256", text);
-    char *name = names[tg.weight_count];
-    memcpy(name, text, (size_t)(equals - text));
-    tg.weights[tg.weight_count++] = (struct tg_weight){name, (uint32_t)weight};
+        ex_number(equals + 1, 0, &weight) != 0 || weight < 1 || weight > SNIC_GIMBAL_WEIGHT_MAX)
+        ex_usage("--weight '%s': not HOSTNQN=N with N between 1 and %u", text,
+                 SNIC_GIMBAL_WEIGHT_MAX);
+    (void)snprintf(t.nqn, sizeof(t.nqn), "%.*s", (int)(equals - text), text);
+    t.weight = (uint32_t)weight;
+    if (tg_tenant_find(t.nqn) != NULL)
+        ex_usage("--weight %s: named twice", t.nqn);
+    if (tg_tenant_set(&t, &e) != 0)
+        ex_usage("--weight %s", e.text);
     return 0;
+}
+
+static void check_subsystem(const struct tg_subsystem *s)
+{
+    int any = 0;
+    for (uint32_t k = 0; k < TG_NAMESPACES; k++)
+        any |= tg.ns[k].used && &tg.subs[tg.ns[k].subsystem] == s;
+    if (!any)
+        ex_usage("--subsystem %s has no namespace: --namespace FILE, --read-only FILE or "
+                 "--memory BYTES after it",
+                 s->nqn);
+    if (!s->any && s->host_count == 0)
+        ex_usage("--subsystem %s: no host may connect: --host NQN for each that may, or --host any",
+                 s->nqn);
 }
 
 static void check(void)
 {
-    if (tg.sub_count == 0)
-        ex_usage("--subsystem NQN is needed, and --namespace FILE after it");
-    for (uint32_t i = 0; i < tg.sub_count; i++) {
-        if (tg.subs[i].namespaces == 0)
-            ex_usage("--subsystem %s has no namespace: --namespace FILE, --read-only FILE or "
-                     "--memory BYTES after it",
-                     tg.subs[i].nqn);
-        if (!tg.subs[i].any && tg.subs[i].host_count == 0)
-            ex_usage("--subsystem %s: no host may connect: --host NQN for each that may, or "
-                     "--host any",
-                     tg.subs[i].nqn);
-    }
-    if (tg.weight_count > 0 && !tg.fair)
+    if (tg.config != NULL && here != NULL)
+        ex_usage("--config has subsystems, hosts, namespaces and weights: --%s contradicts it",
+                 here);
+    if (tg.config == NULL && last == NULL)
+        ex_usage("--subsystem NQN is needed, and --namespace FILE after it; or --config FILE");
+    for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++)
+        if (tg.subs[i].nqn[0] != 0)
+            check_subsystem(&tg.subs[i]);
+    if (tg.tenant_count > 0 && !tg.fair)
         ex_usage("--weight has no effect without --fair");
     if (!snic_is_pow2(tg.transfer))
         ex_usage("--transfer %" PRIu64 ": not a power of two", tg.transfer);
@@ -149,8 +162,6 @@ static void check(void)
                  tg.memory);
     if (tg.host_connections > tg.connections)
         ex_usage("--host-connections %" PRIu64 " is above --connections", tg.host_connections);
-    if (tg.listens == 0)
-        tg.listen[tg.listens++] = "127.0.0.1:4420";
 }
 
 void tg_options(int argc, char **argv)
@@ -173,6 +184,16 @@ void tg_options(int argc, char **argv)
          option_read_only},
         {"memory", EX_PARSE, NULL, "BYTES", "the same in memory, lost when the program ends", 0, 0,
          option_memory},
+        {"config", EX_TEXT, &tg.config, "FILE",
+         "subsystems, hosts, namespaces, weights, caps and addresses; `nvme_target ctl` changes it",
+         0, 0, NULL},
+        {"socket", EX_TEXT, &tg.socket, "PATH",
+         "serve `nvme_target ctl` here; with --config, its name and .sock unless given", 0, 0,
+         NULL},
+        {"subsystems", EX_NUMBER, &tg.subsystems, "N", "with --socket: most subsystems (16)", 1,
+         TG_SUBSYSTEMS, NULL},
+        {"namespaces", EX_NUMBER, &tg.namespaces, "N",
+         "most namespaces of a subsystem, and the highest id (64)", 1, TG_NAMESPACES, NULL},
         {"size", EX_SIZE, &tg.size, "BYTES", "of new files (1G)", 4096, UINT64_C(1) << 46, NULL},
         {"cached", EX_FLAG, &tg.cached, NULL,
          "use the page cache (default: O_DIRECT where possible)", 0, 0, NULL},
@@ -199,8 +220,18 @@ void tg_options(int argc, char **argv)
         {"log-level", EX_PARSE, &tg.level, "error|warning|info|debug", "default info", 0, 0,
          ex_log_parse},
     };
+    static char socket_path[4200];
+    ex_synopsis = "[ctl COMMAND] [OPTION]...";
     ex_options(argc, argv, table, SNIC_COUNTOF(table),
                "NVMe/TCP target: files and block devices as namespaces that Linux mounts.");
     ex_log_set(tg.level, "target");
     check();
+    if (tg.config != NULL)
+        tg_config_read(tg.config);
+    if (tg.config != NULL && tg.socket == NULL) {
+        (void)snprintf(socket_path, sizeof(socket_path), "%s.sock", tg.config);
+        tg.socket = socket_path;
+    }
+    if (tg.listens == 0)
+        (void)snprintf(tg.listen[tg.listens++].at, sizeof(tg.listen[0].at), "127.0.0.1:4420");
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the files of nvme_target share. */
+/*
+ * What the files of nvme_target share: options, the configuration as it is now (subsystems, hosts,
+ * namespaces, tenants), which the command line or --config begins and `ctl` changes, and what turns
+ * it into a target. All but the thread of save.c run on the loop's thread.
+ */
 #ifndef NVME_TARGET_H
 #define NVME_TARGET_H
 
@@ -7,50 +11,84 @@
 
 enum {
     TG_LISTENS = SNIC_NVMESUB_PORTS_MAX,
-    TG_SUBSYSTEMS = 64,
-    TG_NAMESPACES = 256,
-    TG_HOSTS = 64,
-    TG_WEIGHTS = 64
+    TG_SUBSYSTEMS = SNIC_NVMET_SUBSYSTEMS_MAX,
+    TG_NAMESPACES = 256, /* of all subsystems */
+    TG_HOSTS = 64,       /* of a subsystem */
+    TG_TENANTS = 64,     /* with a weight or a cap of their own */
+    TG_GROUPS = 16,      /* ANA groups of a subsystem */
+    TG_LINE = 8192,      /* bytes of a line of the configuration, or of a command */
+    TG_WORDS = 32
 };
 
+/** Why something was refused. */
+struct tg_error {
+    char text[512];
+};
+/** Set it. @return -1 */
+int tg_fail(struct tg_error *e, const char *format, ...) SNIC_PRINTF(2, 3);
+
 struct tg_namespace {
-    const char *path; /* NULL: memory */
-    uint64_t bytes;   /* of memory */
+    int used;
+    uint32_t subsystem; /* its index in tg.subs */
+    uint32_t nsid;
+    char *path;    /* NULL: memory */
+    uint64_t size; /* 0: all of the file */
     int read_only;
-    uint32_t subsystem;
-    uint32_t number; /* in its subsystem, from 1 */
+    uint32_t group;
+    uint8_t uuid[16]; /* zeros: from its names */
+    unsigned line;    /* of the configuration; 0: elsewhere */
     struct snic_disk *disk;
-    struct snic_io *io;
-    void *qos; /* memory of the switch, or NULL */
+    struct snic_io *device;
+    struct snic_io *io; /* the switch, or the device; NULL: not open */
+    void *qos;          /* memory of the switch, or NULL */
+};
+
+struct tg_host {
+    char nqn[SNIC_NVME_NQN_BYTES];
+    struct snic_nvmesub_range from[SNIC_NVMESUB_RANGES_MAX]; /* none: anywhere */
+    uint32_t from_count;
 };
 
 struct tg_subsystem {
-    const char *nqn;
-    const char *hosts[TG_HOSTS];
-    uint32_t host_count;
-    uint32_t namespaces;
-    int any;
+    char nqn[SNIC_NVME_NQN_BYTES]; /* empty: free */
     char serial[21];
+    struct tg_host hosts[TG_HOSTS];
+    const char *names[TG_HOSTS];
+    uint32_t host_count;
+    int any;
+    int number; /* the target's, or negative */
+    unsigned line;
 };
 
-struct tg_weight {
-    const char *nqn;
+/** A host's share, at each namespace's device. */
+struct tg_tenant {
+    char nqn[SNIC_NVME_NQN_BYTES];
     uint32_t weight;
+    uint64_t bytes; /* caps a second; 0: none */
+    uint64_t ios;
+};
+
+struct tg_listen {
+    char at[160];
+    char shown[160]; /* empty: the same */
 };
 
 struct tg_options {
-    const char *listen[TG_LISTENS];
-    const char *advertise;
+    struct tg_listen listen[TG_LISTENS];
     struct tg_subsystem subs[TG_SUBSYSTEMS];
     struct tg_namespace ns[TG_NAMESPACES];
-    struct tg_weight weights[TG_WEIGHTS];
+    struct tg_tenant tenants[TG_TENANTS];
     uint32_t listens;
-    uint32_t sub_count;
-    uint32_t ns_count;
-    uint32_t weight_count;
+    int listen_lines; /* the configuration's, not --listen */
+    uint32_t tenant_count;
+    const char *advertise;
+    const char *config;
+    const char *socket;
     uint64_t size; /* of new files */
     uint64_t connections;
     uint64_t host_connections;
+    uint64_t subsystems; /* most, with --config or --socket */
+    uint64_t namespaces; /* of one of them */
     uint64_t queues;
     uint64_t depth;
     uint64_t memory; /* for the data of a connection */
@@ -67,10 +105,116 @@ extern struct tg_options tg;
 
 /** Read the command line; exits with a line that names what is wrong. */
 void tg_options(int argc, char **argv);
-/** Open what the namespace is on, with a switch in front where --fair is set. */
-void tg_open(struct snic_loop *loop, struct tg_namespace *ns);
+
+/* ---- model.c: the configuration; a refusal changes nothing ---- */
+
+struct tg_subsystem *tg_subsystem_find(const char *nqn);
+/** The same. @return NULL with @p e: none */
+struct tg_subsystem *tg_subsystem_get(const char *nqn, struct tg_error *e);
+struct tg_subsystem *tg_subsystem_new(const char *nqn, const char *serial, struct tg_error *e);
+struct tg_host *tg_host_find(struct tg_subsystem *s, const char *nqn);
+/** Allow a host, or replace its address ranges. 0; -1 */
+int tg_host_set(struct tg_subsystem *s, const struct tg_host *h, struct tg_error *e);
+struct tg_namespace *tg_namespace_find(const struct tg_subsystem *s, uint32_t nsid);
+struct tg_namespace *tg_namespace_get(const struct tg_subsystem *s, uint32_t nsid,
+                                      struct tg_error *e);
+/** @p like has subsystem, path (copied) and so on; nsid 0: the lowest that is free. NULL; */
+struct tg_namespace *tg_namespace_new(const struct tg_namespace *like, struct tg_error *e);
+void tg_namespace_free(struct tg_namespace *ns);
+/** Set a host's share. 0; -1 */
+int tg_tenant_set(const struct tg_tenant *t, struct tg_error *e);
+const struct tg_tenant *tg_tenant_find(const char *nqn);
+int tg_nqn_fits(const char *what, const char *nqn, struct tg_error *e);
+
+/* ---- words.c: lines of words ---- */
+
+struct tg_text {
+    char *data;
+    size_t size;
+    size_t room;
+    int failed; /* out of memory */
+};
+void tg_text_add(struct tg_text *t, const char *format, ...) SNIC_PRINTF(2, 3);
+/** A blank and the word @p name @p value, quoted where it has to be. */
+void tg_text_word(struct tg_text *t, const char *name, const char *value);
+void tg_text_free(struct tg_text *t);
+/** Split @p line in place. @return words, at most TG_WORDS; -1 */
+int tg_split(char *line, char **words, struct tg_error *e);
+
+/* ---- config.c: the same as text ---- */
+
+/** The words of a line after the first, its kind; or those of a command. 0; -1 */
+int tg_read_subsystem(char **words, int count, struct tg_subsystem **out, struct tg_error *e);
+int tg_read_host(char **words, int count, struct tg_subsystem **sub, struct tg_host *out,
+                 struct tg_error *e);
+/** @p out's path belongs to the words. */
+int tg_read_namespace(char **words, int count, struct tg_namespace *out, struct tg_error *e);
+int tg_read_tenant(const char *kind, char **words, int count, struct tg_tenant *out,
+                   struct tg_error *e);
+int tg_read_number(const char *what, const char *text, int size, uint64_t min, uint64_t max,
+                   uint64_t *out, struct tg_error *e);
+/** Read --config; exits with a line that names what is wrong. */
+void tg_config_read(const char *path);
+/** The configuration as it is. */
+void tg_config_write(struct tg_text *out);
+
+/* ---- device.c ---- */
+
+/** Open what the namespace is on, with a switch in front where --fair is set. 0; -1 */
+int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e);
 void tg_close(struct tg_namespace *ns);
-/** The hash of its name and place that is its UUID (version 8). */
-void tg_uuid(const struct tg_namespace *ns, uint8_t uuid[16]);
+/** The hash of its name and place is its UUID (version 8), unless it has one. 0; -1 */
+int tg_uuid(struct tg_namespace *ns, struct tg_error *e);
+
+/* ---- live.c: the target ---- */
+
+struct snic_nvmet *tg_target(void);
+void tg_target_set(struct snic_nvmet *t, struct snic_loop *loop);
+int tg_subsystem_up(struct tg_subsystem *s, struct tg_error *e);
+/** Open its device and add it. On failure it is closed. 0; -1 */
+int tg_namespace_up(struct tg_namespace *ns, int live, struct tg_error *e);
+/** A tenant's weight and caps at all switches. 0; -1 */
+int tg_tenant_up(const struct tg_tenant *t, struct tg_error *e);
+/** Remove it, close its device, then @p done. 0; -1 */
+int tg_namespace_down(struct tg_namespace *ns, void (*done)(void), struct tg_error *e);
+
+/* ---- save.c: files that a power loss leaves old or new ---- */
+
+struct tg_file {
+    struct snic_loop_msg msg;
+    struct tg_file *next;
+    const char *path;
+    char *data; /* NULL: remove the file */
+    size_t size;
+    int os_error;
+    void (*done)(struct tg_file *f); /* on the loop's thread */
+};
+void tg_files_begin(struct snic_loop *loop);
+/** Replace the file by one with this content; done follows when it is durable, or has failed. */
+void tg_file_write(struct tg_file *f);
+/** Everything has been written, and done called. */
+void tg_files_end(void);
+
+/* ---- control.c, command.c: `ctl` ---- */
+
+void tg_control_begin(struct snic_loop *loop, struct snic_net *net, const char *path);
+void tg_control_end(void);
+
+enum tg_result { TG_FAILED = -1, TG_DONE, TG_SAVE, TG_WAIT };
+
+struct tg_call {
+    struct tg_text out; /* lines, without the last one, which is "ok" or "error: TEXT" */
+    struct tg_error e;
+    const char *path; /* SAVE: there instead of --config; one of the words, or NULL */
+};
+/** Carry out a command. WAIT: tg_control_go() follows. @return enum tg_result */
+int tg_command(char **words, int count, struct tg_call *call);
+/** What the command waited for has happened; now the configuration is to be saved. */
+void tg_control_go(void);
+/** The commands and what they do, as --help shows them. */
+extern const char tg_commands[];
+
+/** The client. @return its exit code */
+int tg_ctl(int argc, char **argv);
 
 #endif

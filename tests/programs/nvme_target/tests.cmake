@@ -17,3 +17,9 @@ foreach(t nvme_linux nvme_linux_fair)
   set_tests_properties(${t} PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77 TIMEOUT 1200
     RESOURCE_LOCK nvme_linux)
 endforeach()
+# --config and ctl.
+if(SNIC_PYTHON)
+  add_test(NAME nvme_ctl COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py
+    $<TARGET_FILE:nvme_target>)
+  set_tests_properties(nvme_ctl PROPERTIES LABELS "nvmet" TIMEOUT 300)
+endif()

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The commands of `ctl`, in the target. */
+#include "target.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char tg_commands[] =
+    "  show                       subsystems, hosts, namespaces, controllers, tenants\n"
+    "  show config                the configuration as --config has it\n"
+    "  namespace add NQN [ID] file=PATH|memory=BYTES [size=BYTES] [read-only] [uuid=UUID] "
+    "[group=N]\n"
+    "                             ID: the lowest that is free; a missing file is made\n"
+    "  namespace remove NQN ID    when its last I/O has ended; its file stays\n"
+    "  weight HOSTNQN N           the host's share of each device, 1 to 256 (needs --fair)\n"
+    "  cap HOSTNQN [bytes=N] [iops=N]\n"
+    "                             most of each device in a second; 0 or none: no cap\n"
+    "  save [FILE]                write the configuration, to FILE instead of --config";
+
+static struct tg_namespace *removing; /* TG_WAIT */
+
+/* ---- show ---- */
+
+static void show_controllers(struct tg_text *out, const struct tg_subsystem *s)
+{
+    const struct snic_nvmesub *engine = snic_nvmet_engine(tg_target(), (uint32_t)s->number);
+    struct snic_nvmesub_ctrl_status c;
+    for (uint32_t i = 0; i < tg.connections; i++)
+        if (snic_nvmesub_get_ctrl(engine, i, &c) == 0)
+            tg_text_add(out, "  controller %u: host %s, port %u, %u I/O queues%s\n", c.cntlid,
+                        c.hostnqn, c.port, c.queues, c.ending ? ", ending" : "");
+}
+
+static void show_namespace(struct tg_text *out, const struct tg_subsystem *s,
+                           const struct tg_namespace *ns)
+{
+    const struct snic_nvmesub *engine = snic_nvmet_engine(tg_target(), (uint32_t)s->number);
+    struct snic_nvmesub_ns_status n;
+    if (snic_nvmesub_get_ns(engine, ns->nsid, &n) != 0)
+        return;
+    tg_text_add(out, "  namespace %" PRIu32 ": %s, %" PRIu64 " bytes, blocks of %u, group %u%s%s",
+                ns->nsid, ns->path != NULL ? ns->path : "memory", n.blocks << n.shift,
+                1U << n.shift, n.group, n.read_only ? ", read-only" : "",
+                n.removing ? ", being removed" : "");
+    if (n.registrants > 0)
+        tg_text_add(out, ", %u registrants%s%s", n.registrants, n.rtype != 0 ? ", reserved" : "",
+                    n.ptpl ? ", persistent" : "");
+    tg_text_add(out, "\n");
+}
+
+static void show(struct tg_text *out)
+{
+    char at[160];
+    struct snic_net_addr a;
+    for (uint32_t i = 0; i < tg.listens; i++)
+        if (snic_nvmet_listen_addr(tg_target(), i, &a) == 0) {
+            (void)snic_net_addr_format(&a, at, sizeof(at));
+            tg_text_add(out, "port %u: %s\n", i, at);
+        }
+    for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++) {
+        const struct tg_subsystem *s = &tg.subs[i];
+        if (s->nqn[0] == 0 || s->number < 0)
+            continue;
+        tg_text_add(out, "subsystem %s: serial %s%s\n", s->nqn, s->serial,
+                    s->any ? ", any host" : "");
+        for (uint32_t k = 0; k < s->host_count; k++)
+            tg_text_add(out, "  host %s%s\n", s->hosts[k].nqn,
+                        s->hosts[k].from_count > 0 ? ", from some addresses only" : "");
+        for (uint32_t k = 1; k <= tg.namespaces; k++)
+            if (tg_namespace_find(s, k) != NULL)
+                show_namespace(out, s, tg_namespace_find(s, k));
+        show_controllers(out, s);
+    }
+    for (uint32_t i = 0; i < tg.tenant_count; i++)
+        tg_text_add(out, "tenant %s: weight %u, cap %" PRIu64 " bytes, %" PRIu64 " I/Os a second\n",
+                    tg.tenants[i].nqn, tg.tenants[i].weight, tg.tenants[i].bytes,
+                    tg.tenants[i].ios);
+}
+
+static int command_show(char **words, int count, struct tg_call *c)
+{
+    if (count == 1 && strcmp(words[0], "config") == 0)
+        tg_config_write(&c->out);
+    else if (count > 0)
+        return tg_fail(&c->e, "show: '%s' is not config", words[0]);
+    else
+        show(&c->out);
+    return TG_DONE;
+}
+
+/* ---- Changes ---- */
+
+static int command_save(char **words, int count, struct tg_call *c)
+{
+    if (count > 1)
+        return tg_fail(&c->e, "save: one FILE at most");
+    if (count == 0 && tg.config == NULL)
+        return tg_fail(&c->e, "save: FILE is needed, as the target was started without --config");
+    c->path = count == 1 ? words[0] : NULL;
+    return TG_SAVE;
+}
+
+static int namespace_add(char **words, int count, struct tg_call *c)
+{
+    struct tg_namespace like, *ns;
+    if (tg_read_namespace(words, count, &like, &c->e) != 0)
+        return TG_FAILED;
+    ns = tg_namespace_new(&like, &c->e);
+    if (ns == NULL)
+        return TG_FAILED;
+    if (tg_namespace_up(ns, 1, &c->e) != 0) {
+        tg_namespace_free(ns);
+        return TG_FAILED;
+    }
+    tg_text_add(&c->out, "namespace %" PRIu32 "\n", ns->nsid);
+    return TG_SAVE;
+}
+
+static void namespace_down(void)
+{
+    tg_namespace_free(removing);
+    removing = NULL;
+    tg_control_go();
+}
+
+static int namespace_remove(char **words, int count, struct tg_call *c)
+{
+    struct tg_subsystem *s;
+    struct tg_namespace *ns;
+    uint64_t nsid;
+    if (count != 2)
+        return tg_fail(&c->e, "namespace remove: NQN ID is needed");
+    if ((s = tg_subsystem_get(words[0], &c->e)) == NULL ||
+        tg_read_number("namespace", words[1], 0, 1, UINT32_MAX, &nsid, &c->e) != 0 ||
+        (ns = tg_namespace_get(s, (uint32_t)nsid, &c->e)) == NULL)
+        return TG_FAILED;
+    removing = ns;
+    return tg_namespace_down(ns, namespace_down, &c->e) == 0 ? TG_WAIT : TG_FAILED;
+}
+
+static int command_tenant(const char *kind, char **words, int count, struct tg_call *c)
+{
+    struct tg_tenant t;
+    if (tg_read_tenant(kind, words, count, &t, &c->e) != 0 || tg_tenant_set(&t, &c->e) != 0)
+        return TG_FAILED;
+    return tg_tenant_up(&t, &c->e) == 0 ? TG_SAVE : TG_FAILED;
+}
+
+static int command_weight(char **words, int count, struct tg_call *c)
+{
+    return command_tenant("weight", words, count, c);
+}
+
+static int command_cap(char **words, int count, struct tg_call *c)
+{
+    return command_tenant("cap", words, count, c);
+}
+
+int tg_command(char **words, int count, struct tg_call *call)
+{
+    static const struct {
+        const char *name;
+        const char *verb; /* NULL: none */
+        int (*run)(char **words, int count, struct tg_call *c);
+    } commands[] = {
+        {"show", NULL, command_show},        {"save", NULL, command_save},
+        {"namespace", "add", namespace_add}, {"namespace", "remove", namespace_remove},
+        {"weight", NULL, command_weight},    {"cap", NULL, command_cap},
+    };
+    for (size_t i = 0; count > 0 && i < SNIC_COUNTOF(commands); i++) {
+        int verb = commands[i].verb != NULL;
+        if (strcmp(commands[i].name, words[0]) != 0 ||
+            (verb && (count < 2 || strcmp(commands[i].verb, words[1]) != 0)))
+            continue;
+        return commands[i].run(words + 1 + verb, count - 1 - verb, call);
+    }
+    return tg_fail(&call->e, "'%s%s%s' is not a command: `nvme_target ctl --help` lists them",
+                   count > 0 ? words[0] : "", count > 1 ? " " : "", count > 1 ? words[1] : "");
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The configuration's parts put into the target that serves, and taken out of it. */
+#include "target.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    struct snic_loop *loop;
+    struct snic_nvmet *target;
+    struct tg_namespace *closing; /* one at a time */
+    void (*closed)(void);
+    struct snic_loop_msg msg;
+} live;
+
+struct snic_nvmet *tg_target(void)
+{
+    return live.target;
+}
+
+void tg_target_set(struct snic_nvmet *t, struct snic_loop *loop)
+{
+    live.target = t;
+    live.loop = loop;
+}
+
+int tg_subsystem_up(struct tg_subsystem *s, struct tg_error *e)
+{
+    struct snic_nvmet_subsystem_opts o = {.opts_size = sizeof(o), .subnqn = s->nqn};
+    o.serial = s->serial;
+    o.flags = s->any ? SNIC_NVMESUB_ANY_HOST : 0;
+    o.hosts = s->names;
+    o.host_count = s->host_count;
+    int r = snic_nvmet_subsystem_add(live.target, &o);
+    if (r < 0)
+        return tg_fail(e, "subsystem %s: %s", s->nqn, snic_strerror(r));
+    s->number = r;
+    for (uint32_t i = 0; i < s->host_count; i++) {
+        const struct tg_host *h = &s->hosts[i];
+        r = snic_nvmesub_allow(snic_nvmet_engine(live.target, (uint32_t)s->number), h->nqn, 0,
+                               h->from, h->from_count);
+        if (r != 0)
+            return tg_fail(e, "host %s: %s", h->nqn, snic_strerror(r));
+    }
+    return 0;
+}
+
+static int up_refused(const struct tg_namespace *ns, const char *name, int r, struct tg_error *e)
+{
+    if (r == SNIC_ENOTSUP)
+        return tg_fail(e,
+                       "%s: the file system cannot zero ranges (fallocate), which Write Zeroes "
+                       "needs: put the file on ext4, XFS or tmpfs, or make it read-only",
+                       name);
+    if (r == SNIC_EEXIST)
+        return tg_fail(e, "namespace %" PRIu32 ": the one before is still being removed", ns->nsid);
+    return tg_fail(e, "%s cannot be a namespace: %s (blocks of %u bytes, transfers up to %u)", name,
+                   snic_strerror(r), ns->io->geometry.block, ns->io->geometry.transfer_max);
+}
+
+int tg_namespace_up(struct tg_namespace *ns, int now, struct tg_error *e)
+{
+    const struct tg_subsystem *s = &tg.subs[ns->subsystem];
+    const char *name = ns->path != NULL ? ns->path : "memory";
+    struct snic_nvmet_ns_opts o = {.opts_size = sizeof(o), .nsid = ns->nsid, .group = ns->group};
+    if (tg_open(live.loop, ns, now, e) != 0)
+        return -1;
+    o.io = ns->io;
+    o.reserve = ns->qos != NULL ? snic_qos_reserve : NULL;
+    o.commit = ns->qos != NULL ? snic_qos_commit : NULL;
+    int r = tg_uuid(ns, e);
+    memcpy(o.uuid, ns->uuid, sizeof(o.uuid));
+    if (r == 0) {
+        r = snic_nvmet_ns_add(live.target, (uint32_t)s->number, &o);
+        if (r < 0)
+            (void)up_refused(ns, name, r, e);
+    }
+    if (r < 0) {
+        tg_close(ns);
+        return -1;
+    }
+    ex_log(EX_INFO, "namespace %" PRIu32 " of %s: %s, %" PRIu64 " MiB%s", ns->nsid, s->nqn, name,
+           ns->io->geometry.size >> 20,
+           (ns->io->caps & SNIC_IO_CAP_READONLY) != 0 ? ", read-only" : "");
+    return 0;
+}
+
+int tg_tenant_up(const struct tg_tenant *t, struct tg_error *e)
+{
+    struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o), .weight = t->weight};
+    uint32_t id = snic_nvmet_tenant(t->nqn);
+    o.bytes_per_second = t->bytes;
+    o.ios_per_second = t->ios;
+    for (uint32_t i = 0; i < TG_NAMESPACES; i++) {
+        if (!tg.ns[i].used || tg.ns[i].qos == NULL)
+            continue;
+        int r = snic_qos_tenant_add(tg.ns[i].io, id, &o);
+        if (r == SNIC_EEXIST)
+            r = snic_qos_tenant_set(tg.ns[i].io, id, &o);
+        if (r != 0)
+            return tg_fail(e, "%s: %s", t->nqn, snic_strerror(r));
+    }
+    return 0;
+}
+
+/* Out of the event in which the last request ended. */
+static void namespace_gone(struct snic_loop_msg *msg)
+{
+    (void)msg;
+    tg_close(live.closing);
+    live.closing = NULL;
+    live.closed();
+}
+
+static void namespace_removed(void *ctx, struct snic_io *io)
+{
+    (void)ctx;
+    (void)io;
+    live.msg.fn = namespace_gone;
+    snic_loop_defer(live.loop, &live.msg);
+}
+
+int tg_namespace_down(struct tg_namespace *ns, void (*done)(void), struct tg_error *e)
+{
+    const struct tg_subsystem *s = &tg.subs[ns->subsystem];
+    live.closing = ns;
+    live.closed = done;
+    int r =
+        snic_nvmet_ns_remove(live.target, (uint32_t)s->number, ns->nsid, namespace_removed, NULL);
+    if (r == 0)
+        return 0;
+    live.closing = NULL;
+    return tg_fail(e, "namespace %" PRIu32 ": %s", ns->nsid, snic_strerror(r));
+}

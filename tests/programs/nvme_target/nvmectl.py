@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""nvme_target --config as a process, and its ctl: for the tests of this folder."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+NQN = "nqn.2026-11.example:disk"
+HOST_A = "nqn.2026-11.example:a"
+HOST_B = "nqn.2026-11.example:b"
+
+
+class Target:
+    def __init__(self, binary, lines=(), options=(), env=None):
+        self.binary, self.options, self.env = binary, list(options), env
+        self.dir = tempfile.mkdtemp(prefix="nvmectl.")
+        self.config = os.path.join(self.dir, "t.conf")
+        self.socket = self.config + ".sock"
+        self.process = None
+        self.port = None
+        self.write(lines)
+
+    def write(self, lines):
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write("".join(line + "\n" for line in lines))
+
+    def read(self):
+        with open(self.config, encoding="utf-8") as f:
+            return f.read()
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def start(self, options=(), wait=True):
+        """Waits until it serves. @return its log if it did not start"""
+        env = dict(os.environ, **(self.env or {}))
+        with open(self.path("log"), "ab") as log:
+            self.process = subprocess.Popen(
+                [self.binary, "--config", self.config, "--listen", "127.0.0.1:0", *self.options,
+                 *options], stdout=subprocess.PIPE, stderr=log, env=env)
+        if not wait:
+            return None
+        line = self.process.stdout.readline().decode()
+        if not line.startswith("ready "):
+            self.process.wait()
+            return self.log()
+        self.port = int(line.rsplit(":", 1)[1])
+        return None
+
+    def log(self):
+        with open(self.path("log"), encoding="utf-8") as f:
+            return f.read()
+
+    def ctl(self, *words):
+        """@return exit code, stdout, stderr"""
+        p = subprocess.run([self.binary, "ctl", "--socket", self.socket, *words],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False)
+        return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+    def good(self, *words):
+        code, out, err = self.ctl(*words)
+        assert code == 0, "ctl %s: %d: %s" % (" ".join(words), code, err)
+        return out
+
+    def bad(self, text, *words):
+        before = self.good("show", "config")
+        code, out, err = self.ctl(*words)
+        assert code == 1 and text in err and out == "", \
+            "ctl %s: %d, not '%s': %s%s" % (" ".join(words), code, text, out, err)
+        assert self.good("show", "config") == before, "a refused command changed something"
+
+    def raw(self):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        s.settimeout(60)
+        s.connect(self.socket)
+        return s
+
+    def kill(self):
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process.stdout.close()
+        self.process = None
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=120)
+        self.process.stdout.close()
+        self.process = None
+        assert code == 0, "the target ended with %d: %s" % (code, self.log())
+
+    def close(self):
+        self.kill()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def answer(s):
+    """Everything until the target ends the connection."""
+    data = b""
+    while True:
+        try:
+            part = s.recv(65536)
+        except ConnectionResetError:
+            break
+        if not part:
+            break
+        data += part
+    s.close()
+    return data.decode()
+
+
+def run(tests, argv):
+    """Each test gets a target that its own lines start, or none."""
+    binary, only = argv[1], argv[2:]
+    for test in tests:
+        if only and not any(o in test.__name__ for o in only):
+            continue
+        print("RUN", test.__name__, flush=True)
+        test(binary)
+    print("PASSED")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(2)
