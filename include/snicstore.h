@@ -39,6 +39,7 @@
 
 #include "snicstore/qos.h"
 #include "snicstore/nvmet.h"
+#include "snicstore/nvmehost.h"
 #include "snicstore/wal.h"
 #include "snicstore/segments.h"
 #include "snicstore/volume.h"

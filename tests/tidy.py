@@ -41,6 +41,7 @@ FLOOR = {
     "nvmetcp": STRUCTURES + ["nvme"], "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],
     "nvmet": DOOR + ["io", "net", "nvme", "nvmesub", "nvmetcp"],
+    "nvmehost": DOOR + ["io", "net", "nvme", "nvmetcp", "credit"],
     "wal": DOOR + ["io"],
     "segments": DOOR + ["io", "wal"],
     "volume": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments"],
