@@ -54,6 +54,7 @@ static void fuzz_open(struct fuzz *f)
     o.lost_ns = UINT64_C(1000) << b % 24;
     o.idle_ns = UINT64_C(1000) << b / 16;
     b = take(f);
+    o.groups_max = b >> 6;
     o.flags |= (b & 3u) << 4; /* CREDIT_LATEST, NO_EXPRESS */
     if (b / 4 % 4 == 0) {     /* express reads of many KiB, and of any size */
         o.quantum_bytes = SNIC_GIMBAL_SLOT_MAX;
@@ -63,6 +64,17 @@ static void fuzz_open(struct fuzz *f)
     must(size > 0);
     void *mem = aligned_alloc(SNIC_GIMBAL_ALIGN, snic_align_up(size, SNIC_GIMBAL_ALIGN));
     must(mem != NULL && snic_gimbal_init(&f->g, mem, size, &o, f->now) == 0);
+}
+
+static void fuzz_group(struct fuzz *f, uint8_t op, const struct snic_gimbal_tenant_opts *o)
+{
+    uint32_t group = op % 4;
+    if (op / 4 % 4 == 0)
+        (void)!snic_gimbal_group_remove(f->g, group);
+    else if (op / 4 % 4 == 1)
+        (void)!snic_gimbal_group_set(f->g, group, o);
+    else
+        (void)!snic_gimbal_group_add(f->g, group, o);
 }
 
 static void fuzz_tenant(struct fuzz *f, uint8_t op)
@@ -75,6 +87,19 @@ static void fuzz_tenant(struct fuzz *f, uint8_t op)
         o.bytes_per_second = UINT64_C(1) << take(f) % 42;
         o.ios_per_second = take(f);
         o.priority_weight[b % 8] = take(f);
+    }
+    if (b % 8 == 5) { /* with groups and floors */
+        b = take(f);
+        o.floor_ios_per_second = (uint64_t)(b & 15) << b / 16;
+        b = take(f);
+        o.floor_bytes_per_second = (uint64_t)(b & 15) << b / 8;
+        b = take(f);
+        o.group = b % 4;
+        if (b / 4 % 4 == 0) {
+            o.group = 0;
+            fuzz_group(f, take(f), &o);
+            return;
+        }
     }
     if (op / 8 % 4 == 0)
         (void)!snic_gimbal_tenant_remove(f->g, tenant);

@@ -96,7 +96,7 @@ LAYERS = {
     ],
     "lib/gimbal": [
         ["bucket.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
-        ["cap.c", "slot.c"], ["express.c"], ["tenant.c"],
+        ["group.c"], ["cap.c", "slot.c"], ["express.c", "floor.c"], ["tenant.c"], ["member.c"],
         ["gimbal.c", "check.c"],
     ],
     "lib/hcache": [

@@ -9,7 +9,7 @@
  * Depends on  snicstore/base.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. I/Os are the caller's,
  *             borrowed from submit until complete or cancel. About 7 KiB per tenant of
- *             tenants_max and 20 KiB.
+ *             tenants_max, as much per group of groups_max, and 20 KiB.
  * Threads     [owner] one thread owns a switch; memsize is [any].
  * Progress    No call blocks. Amortised O(1) work per I/O, whatever the number of tenants, the
  *             sizes and the rounds skipped; no floating point, and no division of 64 bits but once
@@ -77,6 +77,27 @@
  * became active; and slot_overlap of it while slots overlap. A client that sends more waits in the
  * queue; beyond queue_max it is refused.
  *
+ * Groups. A tenant may belong to a group, which takes part as one tenant would: it has the weight,
+ * the slots, the turns, the express debt and the caps of one, however many tenants belong to it.
+ * Inside they take turns by weight: an I/O's cost is charged to its tenant, and one that has had
+ * its turn, as much as the group's largest I/O costs per weight, goes behind the others. Their own
+ * caps and priorities count as before. There are two levels, no groups of groups. A tenant may move
+ * at any time: what it has queued moves, what is on the device is completed in the slots in which
+ * it was sent. A tenant's credit is its share of the group's.
+ *
+ * Floors. A tenant or group with I/Os queued gets at least its floor, whatever the others do, as
+ * long as the device can deliver the sum of the floors that are used. One that has sent less since
+ * it has I/Os queued has its next I/O sent before the round robin's and before a held one. It needs
+ * caps and the tokens of its type as all do, and may open slots beyond its share. All that is sent
+ * counts towards the floor, and what the lane of floors sends becomes debt, of quantum_bytes at
+ * most, so that a tenant has the larger of floor and share, not their sum. A floor costs nothing
+ * while the tenant has nothing queued, and nothing is saved up meanwhile; a tenant that was late
+ * although it had I/Os queued catches up on SNIC_GIMBAL_FLOOR_LATE_NS at most. I/Os larger than
+ * bucket_bytes take turns.
+ *   Of the costs of all that is sent, floors have 7/8 at most while others wait. When a floor is
+ * late for SNIC_GIMBAL_FLOOR_LATE_NS / 4, all are cut in proportion, and restored in small steps
+ * when none is: floor_part in the view, the floors that hold now in the views of tenants.
+ *
  * Starvation. As long as the device completes each I/O within device_ns and the owner
  * polls at deadlines, the n-th I/O to leave of a flow by its turns (by its priorities') leaves
  * within n times snic_gimbal_wait_max_ns(): with Q = quantum_bytes, C = size_max times the worst
@@ -85,7 +106,10 @@
  *
  *     device_ns + 2 (k Q W + A (2 C + Q) W / w) / rate_min, and what its caps cost for size_max.
  *
- * The second summand has what each flow's deficit, and each tenant's express debt, let pass.
+ * The second summand has what each flow's deficit, and each tenant's express debt, let pass. Groups
+ * count as tenants of their weights, w of a tenant of a group is the group's times the tenant's
+ * part of its members' weights, and while there are floors all but device_ns is eight times as
+ * long.
  *
  * A device that loses I/Os. The slot of I/Os that are out for lost_ns (at the latest after twice
  * that, if it is not full) is abandoned: its tenant gets another. The I/Os stay in flight, keep
@@ -124,8 +148,8 @@
  *     beside sixteen writers takes four times as long as without a switch.
  * 12. Slots per share are rounded up (the paper's division leaves five tenants with five slots of
  *     eight), and the default rate_max gives way to a faster device.
- * 13. Beyond the paper: weights, caps, priorities' weights, abandoned slots, tenants added and
- *     removed at run time.
+ * 13. Beyond the paper: weights, caps, floors, groups, priorities' weights, abandoned slots,
+ *     tenants added and removed at run time.
  */
 #ifndef SNIC_GIMBAL_H
 #define SNIC_GIMBAL_H
@@ -148,6 +172,11 @@ struct snic_gimbal;
 #define SNIC_GIMBAL_EXPRESS_DEPTH 8
 #define SNIC_GIMBAL_EXPRESS_PART 8
 #define SNIC_GIMBAL_WEIGHT_MAX 256
+#define SNIC_GIMBAL_GROUPS_MAX 1024
+/** floor_part is fixed point: this is 1.0. */
+#define SNIC_GIMBAL_FLOOR_ONE 65536
+/** How late a floor may be and still catch up. */
+#define SNIC_GIMBAL_FLOOR_LATE_NS UINT64_C(200000000)
 /** Largest values of options: queue_max; size_max and bucket_bytes; slot_bytes and quantum_bytes.
  */
 #define SNIC_GIMBAL_QUEUE_MAX (1u << 20)
@@ -219,22 +248,28 @@ struct snic_gimbal_opts {
     uint64_t idle_ns;          /**< without I/O, still active for so long; default 1 ms    */
     uint32_t slot_overlap;     /**< see virtual slots; 1..16 * SNIC_GIMBAL_OVERLAP_ONE;
                                     default SNIC_GIMBAL_OVERLAP                            */
-    uint32_t reserved;         /**< 0                                                      */
+    uint32_t groups_max;       /**< 0..SNIC_GIMBAL_GROUPS_MAX; default 0: no groups        */
 };
 
-/** Zero it, set opts_size; a field that is 0 takes its default. */
+/** Of a tenant or a group. Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_gimbal_tenant_opts {
     uint32_t opts_size;
     uint32_t weight; /**< 1..SNIC_GIMBAL_WEIGHT_MAX; default 1 */
     /**
      * Caps, 0: none, at most 2^40. In any second a tenant gets no more than its cap plus one
      * percent of it, or plus one I/O if that is more; a tenant with enough I/Os falls short of its
-     * cap by that much at most, if the others leave it the time.
+     * cap by that much at most, if the others leave it the time. Over a second in which the cap was
+     * changed, however often, its average counts. Reads and writes that wait for a cap take turns.
      */
     uint64_t bytes_per_second;
     uint64_t ios_per_second;
     /** By priority: I/Os per cycle, in which the most urgent go first; default 1 << priority. */
     uint8_t priority_weight[SNIC_GIMBAL_PRIORITIES];
+    /** Floors, 0: none, at most 2^40, and at most the cap of the same kind. See above. */
+    uint64_t floor_bytes_per_second;
+    uint64_t floor_ios_per_second;
+    uint32_t group;    /**< the tenant's, 1..groups_max, which was added; 0: none; of a group: 0 */
+    uint32_t reserved; /**< 0                                                              */
 };
 
 /**
@@ -274,12 +309,17 @@ struct snic_gimbal_view {
     uint32_t state[2];   /**< enum snic_gimbal_state                                  */
     uint32_t write_cost; /**< in 1/SNIC_GIMBAL_COST_ONE                               */
     uint32_t tenants;    /**< added                                                   */
-    uint32_t active;     /**< of them                                                 */
+    uint32_t active;     /**< of them, those of a group together                      */
     uint32_t slots;      /**< per weight now                                          */
     uint32_t queued;
     uint32_t inflight;
     uint64_t lost;       /**< in flight, of abandoned slots                           */
     uint64_t entered[4]; /**< times each state was entered, both types                */
+    uint32_t floor_part; /**< of each floor, that holds now, in 1/SNIC_GIMBAL_FLOOR_ONE */
+    uint32_t floors;     /**< tenants and groups with a floor                         */
+    uint32_t groups;     /**< added                                                   */
+    uint32_t reserved;
+    uint64_t floor_ios; /**< sent before their turn for a floor                      */
 };
 
 struct snic_gimbal_tenant_view {
@@ -296,11 +336,18 @@ struct snic_gimbal_tenant_view {
     uint64_t errors;    /**< ended as FAILED                                              */
     uint32_t lost;      /**< in flight, of abandoned slots                                 */
     uint32_t parked;    /**< 1: a flow waits for its own caps                              */
+    uint64_t floor_bytes_per_second; /**< that hold now: after the cut                    */
+    uint64_t floor_ios_per_second;
+    uint64_t floor_ios; /**< sent before their turn for its floor                         */
+    uint32_t late;      /**< 1: has I/Os queued and is behind its floor                   */
+    uint32_t group;     /**< 0: none                                                      */
+    uint32_t members;   /**< of a group: tenants that belong to it                        */
+    uint32_t reserved;
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_gimbal_opts_wrong(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
-/** Likewise of a tenant; @p o may be NULL: defaults. [any] */
+/** Likewise of a tenant or a group; @p o may be NULL: defaults. [any] */
 SNIC_API const char *snic_gimbal_tenant_opts_wrong(const struct snic_gimbal_tenant_opts *o);
 /** Bytes snic_gimbal_init() needs for @p o, a multiple of SNIC_GIMBAL_ALIGN; 0: invalid. [any] */
 SNIC_API size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
@@ -317,17 +364,20 @@ SNIC_API void *snic_gimbal_fini(struct snic_gimbal *g) SNIC_NONNULL(1);
 
 /**
  * Add a tenant under a free index. @p o may be NULL: defaults. [owner]
- * @return 0; SNIC_EINVAL index or option out of range; SNIC_EEXIST it is there already;
- *         SNIC_EBUSY one removed still has I/Os inside
+ * @return 0; SNIC_EINVAL index or option out of range, or no such group; SNIC_EEXIST it is there
+ *         already; SNIC_EBUSY one removed still has I/Os inside
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32_t tenant,
                                                    const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1);
 /**
- * Change weight, caps and priorities' weights, all of them to those of @p o; I/Os inside stay, and
- * what was sent stays paid or owed under caps that remain, for no longer than an I/O of size_max
- * costs now. [owner]
- * @return 0; SNIC_EINVAL option out of range; SNIC_ENOENT no such tenant, or removed
+ * Change weight, caps, floors, group and priorities' weights, all of them to those of @p o; I/Os
+ * inside stay. It takes effect as of the last call that had a time. What was sent under a cap stays
+ * owed under the next one, also if there was none in between; what was saved up stays saved, at
+ * most a hundredth of a second's. The first cap of a tenant that had none begins with nothing
+ * saved. [owner]
+ * @return 0; SNIC_EINVAL option out of range, or no such group; SNIC_ENOENT no such tenant, or
+ *         removed
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
                                                    const struct snic_gimbal_tenant_opts *o)
@@ -338,6 +388,26 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32
  * @return 0; SNIC_ENOENT no such tenant, or removed before
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_remove(struct snic_gimbal *g, uint32_t tenant)
+    SNIC_NONNULL(1);
+
+/**
+ * Add the group @p group, 1..groups_max. Of @p o, which may be NULL, weight, caps and floors count;
+ * group is 0. [owner]
+ * @return 0; SNIC_EINVAL number or option out of range; SNIC_EEXIST it is there already
+ */
+SNIC_API SNIC_NODISCARD int snic_gimbal_group_add(struct snic_gimbal *g, uint32_t group,
+                                                  const struct snic_gimbal_tenant_opts *o)
+    SNIC_NONNULL(1);
+/** As snic_gimbal_tenant_set(), of a group. [owner] @return 0; SNIC_EINVAL; SNIC_ENOENT */
+SNIC_API SNIC_NODISCARD int snic_gimbal_group_set(struct snic_gimbal *g, uint32_t group,
+                                                  const struct snic_gimbal_tenant_opts *o)
+    SNIC_NONNULL(1, 3);
+/**
+ * Remove a group without tenants. [owner]
+ * @return 0; SNIC_ENOENT no such group; SNIC_EBUSY it has tenants (those that were removed count
+ *         until their last I/O), or I/Os of one that left are on the device
+ */
+SNIC_API SNIC_NODISCARD int snic_gimbal_group_remove(struct snic_gimbal *g, uint32_t group)
     SNIC_NONNULL(1);
 
 /**
@@ -383,6 +453,11 @@ SNIC_API void snic_gimbal_get_view(const struct snic_gimbal *g, struct snic_gimb
 SNIC_API SNIC_NODISCARD int snic_gimbal_get_tenant_view(const struct snic_gimbal *g,
                                                         uint32_t tenant,
                                                         struct snic_gimbal_tenant_view *out)
+    SNIC_NONNULL(1, 3);
+/** One group: sums over what its tenants did while they belonged to it. [owner] @return 0;
+ * SNIC_ENOENT */
+SNIC_API SNIC_NODISCARD int snic_gimbal_get_group_view(const struct snic_gimbal *g, uint32_t group,
+                                                       struct snic_gimbal_tenant_view *out)
     SNIC_NONNULL(1, 3);
 /**
  * The bound of "Starvation" above for one I/O of @p tenant beside the tenants there are now, not

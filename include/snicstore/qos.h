@@ -143,8 +143,8 @@ SNIC_API SNIC_NODISCARD int snic_qos_tenant_add(struct snic_io *io, uint32_t id,
                                                 const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1);
 /**
- * Change weight, caps, priorities at any time, all of them to those of @p o. [owner]
- * @return 0; SNIC_EINVAL option out of range; SNIC_ENOENT no such tenant
+ * Change weight, caps, floors, group, priorities at any time, all of them to those of @p o. [owner]
+ * @return 0; SNIC_EINVAL option out of range, or no such group; SNIC_ENOENT no such tenant
  */
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_set(struct snic_io *io, uint32_t id,
                                                 const struct snic_gimbal_tenant_opts *o)
@@ -155,6 +155,26 @@ SNIC_API SNIC_NODISCARD int snic_qos_tenant_set(struct snic_io *io, uint32_t id,
  * @return 0; SNIC_ENOENT no such tenant; SNIC_EINVAL SNIC_QOS_DEFAULT
  */
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_remove(struct snic_io *io, uint32_t id) SNIC_NONNULL(1);
+
+/* ---- Groups of tenants and floors: gimbal.h. The switch's groups_max (struct snic_qos_opts's
+ * gimbal) is how many groups there may be; they are numbered from 1 ---- */
+
+/** Add a group, @p o may be NULL. [owner] @return 0; SNIC_EINVAL; SNIC_EEXIST */
+SNIC_API SNIC_NODISCARD int snic_qos_group_add(struct snic_io *io, uint32_t group,
+                                               const struct snic_gimbal_tenant_opts *o)
+    SNIC_NONNULL(1);
+/** Change weight, caps, floors at any time. [owner] @return 0; SNIC_EINVAL; SNIC_ENOENT */
+SNIC_API SNIC_NODISCARD int snic_qos_group_set(struct snic_io *io, uint32_t group,
+                                               const struct snic_gimbal_tenant_opts *o)
+    SNIC_NONNULL(1, 3);
+/** Remove one without tenants. [owner] @return 0; SNIC_ENOENT; SNIC_EBUSY it has some, or removed
+ * ones have requests inside */
+SNIC_API SNIC_NODISCARD int snic_qos_group_remove(struct snic_io *io, uint32_t group)
+    SNIC_NONNULL(1);
+/** One group, in parts. [owner] @return 0; SNIC_ENOENT no such group */
+SNIC_API SNIC_NODISCARD int snic_qos_get_group_view(const struct snic_io *io, uint32_t group,
+                                                    struct snic_gimbal_tenant_view *out)
+    SNIC_NONNULL(1, 3);
 
 /* ---- Two steps: a write whose data have yet to be fetched ---- */
 

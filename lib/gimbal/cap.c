@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A tenant's own limits, in bytes/s and I/Os per second. Each unit sent is paid for in time: a
- * tenant may send when what it sent before is paid for; a flow of it whose turn comes before is
- * parked on the timer wheel until then. A tenant whose turn came late may catch up as long as one
- * percent of a second and the I/O at hand allow: in any second it sends no more than its limit and
- * one percent of it, or one I/O, whichever is more.
+ * A tenant's own limits, or a group's, in bytes/s and I/Os per second: a bucket of time each, of a
+ * hundredth of a second. An I/O takes the time that it costs; it may go when the bucket holds that
+ * time, or is full. So in any second no more is sent than the limit and one percent of it, or one
+ * I/O, whichever is more, and a tenant whose turn comes late catches up on the same. A flow whose
+ * turn comes before is parked on the timer wheel.
+ *
+ * What the smallest I/Os wait for is what the largest of the same second does (`reach`): otherwise
+ * small ones would take the time that a large one waits for, for ever. And of a tenant's reads and
+ * writes, parked until the same time, the one that sent last comes second.
  *
  * I1  A flow's timer is armed if and only if the flow is parked.
+ * I2  free_ns is when the bucket is full again, if nothing is sent: it lacks the time until then.
+ *     What it lacks beyond its size is owed, for one I/O at most.
  */
 #include "gimbal/gimbal_priv.h"
 
-#define SNIC_GIMBAL__CATCH_UP UINT64_C(10000000) /* ns: one percent of a second */
+#define SNIC_GIMBAL__CATCH_UP UINT64_C(10000000) /* the bucket, ns: one percent of a second */
 
-static void cap_fired(struct snic_timer *t, uint64_t now)
+__extension__ typedef __int128 cap_wide;
+
+void gimbal_cap_fired(struct snic_timer *t, uint64_t now)
 {
     (void)t; /* the switch takes expired timers itself */
     (void)now;
 }
 
 /* Rounded down by less than 2^-30 of it. */
-static void cap_pace(struct gimbal_pace *p, uint64_t per_second)
+void gimbal_cap_pace(struct gimbal_pace *p, uint64_t per_second)
 {
     uint64_t ns = SNIC_GIMBAL__BYTE << 34; /* 1e9 < 2^30 */
     p->shift = 34;
@@ -37,25 +45,71 @@ static void cap_pace(struct gimbal_pace *p, uint64_t per_second)
     p->mantissa = (uint32_t)ns;
 }
 
-/* What was sent stays to be paid for. */
-void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o)
+/* What so many units cost, in ns, rounded down. */
+uint64_t gimbal_cap_time(const struct gimbal_pace *p, uint32_t units)
+{
+    return (uint64_t)units * p->mantissa >> p->shift;
+}
+
+/*
+ * What is owed, or saved, under the last limit is so many units under the next: changed often, it
+ * gives no more and no less than a limit that stays. What is below 1 ns now is kept for the next
+ * change.
+ */
+static void cap_change(struct gimbal_pace *p, uint64_t limit, uint64_t now, uint32_t units_max)
+{
+    uint64_t empty = now + SNIC_GIMBAL__CATCH_UP;
+    int64_t ns = (int64_t)(snic_max_u64(p->free_ns, now) - empty);
+    cap_wide units = (cap_wide)ns * (cap_wide)p->limit + (cap_wide)p->rest;
+    cap_wide most = (cap_wide)units_max * SNIC_GIMBAL__BYTE; /* I2 */
+    cap_wide least = -(cap_wide)limit * SNIC_GIMBAL__CATCH_UP;
+    units = units > most ? most : units < least ? least : units;
+    cap_wide owed = units - least; /* beyond a full bucket */
+    p->rest = (uint64_t)(owed % (cap_wide)limit);
+    p->free_ns = now + (uint64_t)(owed / (cap_wide)limit);
+}
+
+/* A tenant that is new begins with a full bucket. */
+void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o, uint64_t now,
+                    uint32_t size_max)
 {
     uint64_t limit[2] = {o->bytes_per_second, o->ios_per_second};
     SNIC_ASSERT(limit[0] <= SNIC_GIMBAL__CAP_MAX && limit[1] <= SNIC_GIMBAL__CAP_MAX);
     t->flags &= (uint8_t)~GIMBAL_CAPPED;
     for (unsigned i = 0; i < 2; i++) {
+        struct gimbal_pace *p = &t->pace[i];
+        p->reach_ns = 0;
         if (limit[i] == 0) {
-            memset(&t->pace[i], 0, sizeof(t->pace[i]));
+            p->mantissa = 0; /* what is owed stays: the cap may come back */
             continue;
         }
-        cap_pace(&t->pace[i], limit[i]);
+        if ((t->flags & GIMBAL_ADDED) != 0 && p->limit != 0)
+            cap_change(p, limit[i], now, i == 0 ? size_max : 1);
+        else if ((t->flags & GIMBAL_ADDED) != 0)
+            p->free_ns = now + SNIC_GIMBAL__CATCH_UP;
+        p->limit = limit[i];
+        gimbal_cap_pace(p, limit[i]);
         t->flags |= GIMBAL_CAPPED;
     }
 }
 
-uint64_t gimbal_cap_ready_ns(const struct gimbal_tenant *t)
+static uint64_t cap_ready(struct gimbal_pace *p, uint32_t units, uint64_t now)
 {
-    return snic_max_u64(t->pace[0].free_ns, t->pace[1].free_ns);
+    if (p->mantissa == 0)
+        return 0;
+    if (now - p->reach_from_ns >= SNIC_GIMBAL__BYTE) { /* a second */
+        p->reach_from_ns = now;
+        p->reach_ns = 0;
+    }
+    uint64_t need = snic_min_u64(gimbal_cap_time(p, units), SNIC_GIMBAL__CATCH_UP);
+    p->reach_ns = snic_max_u64(p->reach_ns, need);
+    uint64_t less = SNIC_GIMBAL__CATCH_UP - p->reach_ns;
+    return p->free_ns > less ? p->free_ns - less : 0;
+}
+
+uint64_t gimbal_cap_ready_ns(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now)
+{
+    return snic_max_u64(cap_ready(&t->pace[0], io->size, now), cap_ready(&t->pace[1], 1, now));
 }
 
 static void cap_pay(struct gimbal_pace *p, uint32_t units, uint64_t now)
@@ -63,15 +117,14 @@ static void cap_pay(struct gimbal_pace *p, uint32_t units, uint64_t now)
     uint64_t cost = (uint64_t)units * p->mantissa; /* below 2^60 */
     uint64_t whole = cost >> p->shift;
     uint64_t part = p->part + (cost << (64 - p->shift));
-    uint64_t catch_up = SNIC_GIMBAL__CATCH_UP > whole ? SNIC_GIMBAL__CATCH_UP - whole : 0;
-    uint64_t from = now > catch_up ? now - catch_up : 0;
     whole += part < p->part;
     p->part = part;
-    p->free_ns = snic_max_u64(p->free_ns, from) + whole;
+    p->free_ns = snic_max_u64(p->free_ns, now) + whole; /* I2 */
 }
 
 void gimbal_cap_pay(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now)
 {
+    t->capped_op = io->op;
     if (t->pace[0].mantissa != 0)
         cap_pay(&t->pace[0], io->size, now);
     if (t->pace[1].mantissa != 0)
@@ -89,24 +142,28 @@ uint64_t gimbal_cap_cost_ns(const struct gimbal_tenant *t, uint32_t size)
     return cost;
 }
 
-/*
- * After a change: what was sent under a cap far lower is not owed for longer than the largest I/O
- * costs now. Under the caps that it was sent under, nothing is.
- */
-void gimbal_cap_forgive(const struct snic_gimbal *g, struct gimbal_tenant *t)
-{
-    uint64_t most = g->now_ns + gimbal_cap_cost_ns(t, g->o.size_max);
-    for (unsigned i = 0; i < 2; i++)
-        t->pace[i].free_ns = snic_min_u64(t->pace[i].free_ns, most);
-}
-
 void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_flow *f, uint64_t ready_ns)
 {
     if (f->timer.fn == NULL)
-        snic_timer_init(&f->timer, cap_fired);
+        snic_timer_init(&f->timer, gimbal_cap_fired);
+    if (f->tenant->capped_op == f->op && gimbal_flow_sibling(f)->ready != 0)
+        ready_ns++; /* the other one first */
     gimbal_round_quit(g, f, GIMBAL_PARKED);
     snic_wheel_arm(&g->wheel, &f->timer, ready_ns);
     g->timer_ns = snic_min_u64(g->timer_ns, ready_ns);
+}
+
+/* Of a group's flow: a tenant in front whose own caps do not let it go is parked. */
+void gimbal_cap_members(struct snic_gimbal *g, struct gimbal_flow *c)
+{
+    struct gimbal_flow *f;
+    while ((f = c->inner_first) != NULL && (f->tenant->flags & GIMBAL_CAPPED) != 0) {
+        uint64_t ready_ns = gimbal_cap_ready_ns(f->tenant, gimbal_flow_head(f), g->now_ns);
+        if (ready_ns <= g->now_ns)
+            return;
+        gimbal_group_leave(f);
+        gimbal_cap_park(g, f, ready_ns);
+    }
 }
 
 /* The caps have changed: a parked flow may go now. */
@@ -115,14 +172,5 @@ void gimbal_cap_unpark(struct snic_gimbal *g, struct gimbal_flow *f)
     if (f->where != GIMBAL_PARKED)
         return;
     snic_wheel_cancel(&g->wheel, &f->timer);
-    gimbal_round_join(g, f);
-}
-
-/* Parked flows whose time has come go to the end of the active list; when is the next one's? */
-uint64_t gimbal_cap_expire(struct snic_gimbal *g, uint64_t now)
-{
-    struct snic_timer *timer;
-    while ((timer = snic_wheel_pop(&g->wheel, now)) != NULL)
-        gimbal_round_join(g, SNIC_CONTAINER(timer, struct gimbal_flow, timer));
-    return snic_wheel_deadline_ns(&g->wheel);
+    gimbal_group_join(g, f);
 }

@@ -13,7 +13,8 @@
  * I1  The list holds flows in the order in which they were offered; a flow is on it once
  *     (`express`). It may have lost what it was offered for; the next poll finds out.
  * I2  A flow that is on it and idle has no place on the calendar: what else it has queued joins the
- *     rounds when it leaves the list.
+ *     rounds when it leaves the list. A group's takes turns meanwhile, too; its debt is the
+ *     group's.
  * I3  debt <= quantum_bytes.
  */
 #include "gimbal/gimbal_priv.h"
@@ -37,25 +38,32 @@ static struct snic_gimbal_io *express_head(const struct snic_gimbal *g, const st
 static int express_affords(struct snic_gimbal *g, struct gimbal_flow *f,
                            const struct snic_gimbal_io *io)
 {
+    struct gimbal_flow *c = gimbal_carrier(f);
     uint32_t small = g->o.quantum_bytes / SNIC_GIMBAL_EXPRESS_PART;
     uint32_t most = gimbal_inside(f->tenant) == 1 ? g->o.quantum_bytes : small;
     if (io->size > small)
         return 0;
-    gimbal_round_repay(g, f);
-    return f->debt + io->size <= most; /* I3 */
+    gimbal_round_repay(g, c);
+    return c->debt + io->size <= most; /* I3 */
 }
 
 /* 1: it lacks tokens at most, and has an open slot. A held I/O goes its own way. */
 static int express_may(struct snic_gimbal *g, struct gimbal_flow *f,
                        const struct snic_gimbal_io *io)
 {
-    if (f->where == GIMBAL_DEFERRED || f->where == GIMBAL_PARKED || io == g->held)
+    struct gimbal_flow *c = gimbal_carrier(f);
+    if (c->where == GIMBAL_DEFERRED || c->where == GIMBAL_PARKED || f->where == GIMBAL_PARKED ||
+        io == g->held)
         return 0;
     if (io->size > g->o.bucket_bytes || !express_affords(g, f, io))
         return 0;
-    if ((f->tenant->flags & GIMBAL_CAPPED) != 0 && gimbal_cap_ready_ns(f->tenant) > g->now_ns)
+    if ((f->tenant->flags & GIMBAL_CAPPED) != 0 &&
+        gimbal_cap_ready_ns(f->tenant, io, g->now_ns) > g->now_ns)
         return 0;
-    return gimbal_slot_open(g, f);
+    if (c != f && (c->tenant->flags & GIMBAL_CAPPED) != 0 &&
+        gimbal_cap_ready_ns(c->tenant, io, g->now_ns) > g->now_ns)
+        return 0;
+    return gimbal_slot_open(g, c);
 }
 
 /* The flow may have something for the lane: an I/O was queued, or came back. */
@@ -92,7 +100,7 @@ void gimbal_express_leave(struct snic_gimbal *g, struct gimbal_flow *f)
 /* Off the list; what it has left takes turns (I2). */
 static void express_join(struct snic_gimbal *g, struct gimbal_flow *f)
 {
-    if (!f->express && f->where == GIMBAL_IDLE && f->ready != 0)
+    if (!f->express && f->where == GIMBAL_IDLE && f->ready != 0 && f->tenant->group == NULL)
         gimbal_round_join(g, f);
 }
 
@@ -114,7 +122,7 @@ struct snic_gimbal_io *gimbal_express_next(struct snic_gimbal *g)
 void gimbal_express_sent(struct snic_gimbal *g, struct gimbal_flow *f,
                          const struct snic_gimbal_io *io)
 {
-    f->debt += io->size;
+    gimbal_carrier(f)->debt += io->size;
     gimbal_express_leave(g, f);
     gimbal_express_offer(g, f);
     express_join(g, f);
@@ -126,7 +134,7 @@ int gimbal_express_check(const struct snic_gimbal *g)
     uint32_t before = SNIC_GIMBAL__NIL;
     for (uint32_t i = g->express.first; i != SNIC_GIMBAL__NIL;) {
         const struct gimbal_flow *f = gimbal_flow_at(g, i);
-        if (i >= 2 * g->o.tenants_max || ++listed > g->o.tenants_max || !f->express ||
+        if (i >= 2 * g->objects || ++listed > g->o.tenants_max || !f->express ||
             f->op != SNIC_GIMBAL_READ || f->express_prev != before)
             return SNIC_ECORRUPT; /* I1 */
         before = i;
@@ -134,7 +142,7 @@ int gimbal_express_check(const struct snic_gimbal *g)
     }
     if (g->express.last != before)
         return SNIC_ECORRUPT;
-    for (uint32_t i = 0; i < 2 * g->o.tenants_max; i++) {
+    for (uint32_t i = 0; i < 2 * g->objects; i++) {
         const struct gimbal_flow *f = gimbal_flow_at(g, i);
         listed -= f->express;
         if (f->debt > g->o.quantum_bytes)

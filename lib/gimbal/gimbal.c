@@ -10,7 +10,11 @@
  *             A flow that fails one of the first three makes room for the next; an I/O that lacks
  *             only tokens is held, and all flows wait: what the round robin has chosen is not
  *             reordered. An express I/O that lacks tokens goes before a held I/O of its bucket.
+ *             A floor that is due (floor.c) goes before turns, after the express lane, and likewise
+ *             before a held I/O of its bucket.
  *   complete  feeds the controller (congestion.c, cost.c), then its slot.
+ *
+ * A flow here is the one that carries the I/O: its tenant's, or that of its group (group.c).
  *
  * I1  held is the current flow's next I/O, still in its queue, with its weighted size fixed and
  *     an open slot.
@@ -35,9 +39,9 @@ static struct snic_gimbal *gimbal_layout(struct snic_arena *a, const struct snic
                                          struct gimbal_tenant **tenants, struct gimbal_slot **slots)
 {
     struct snic_gimbal *g = snic_arena_take(a, 1, sizeof(*g), SNIC_GIMBAL_ALIGN);
-    *tenants = snic_arena_take(a, o->tenants_max, sizeof(**tenants), 64);
-    *slots = snic_arena_take(a, (size_t)o->tenants_max * 2 * gimbal_slot_objects(o),
-                             sizeof(**slots), 64);
+    size_t objects = (size_t)o->tenants_max + o->groups_max;
+    *tenants = snic_arena_take(a, objects, sizeof(**tenants), 64);
+    *slots = snic_arena_take(a, objects * 2 * gimbal_slot_objects(o), sizeof(**slots), 64);
     return g;
 }
 
@@ -71,7 +75,8 @@ int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
     g->tenants = tenants;
     g->all_slots = slots;
     g->slot_objects = gimbal_slot_objects(&full);
-    for (uint32_t i = 0; i < 2 * full.tenants_max; i++)
+    g->objects = full.tenants_max + full.groups_max;
+    for (uint32_t i = 0; i < 2 * g->objects; i++)
         gimbal_flow_at(g, i)->slots = slots + (size_t)i * g->slot_objects;
     g->served_share = UINT32_MAX + UINT64_C(1);
     g->rate_open = (uint32_t)gimbal_opts_rate_open(o);
@@ -91,6 +96,7 @@ int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
     gimbal_congestion_init(g);
     gimbal_cost_init(g);
     gimbal_bucket_init(g);
+    gimbal_floor_init(g);
     *out = g;
     return 0;
 }
@@ -126,19 +132,40 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     io->state = GIMBAL_IO_QUEUED;
     io->queued_ns = g->now_ns;
     struct gimbal_flow *f = &t->flow[io->op];
+    if (t->group != NULL && gimbal_inside(t) == 0)
+        t->group->busy_weight += t->weight;
     gimbal_flow_push(f, io);
     g->queued++;
     g->deadline_ns = g->now_ns;
-    if ((t->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
-        gimbal_tenant_active(g, t);
-    if (!f->counted)
-        gimbal_slot_count(g, f);
+    struct gimbal_flow *c = gimbal_group_queued(f);
+    if ((c->tenant->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
+        gimbal_tenant_active(g, c->tenant);
+    if (!c->counted)
+        gimbal_slot_count(g, c);
+    gimbal_floor_begin(g, t);
+    if (c != f)
+        gimbal_floor_begin(g, c->tenant);
     gimbal_express_offer(g, f);
-    if (f->where == GIMBAL_IDLE && !f->express)
-        gimbal_round_join(g, f);
-    else if (f->where == GIMBAL_LISTED && f->due - g->round > 1 && gimbal_flow_head(f) == io)
-        gimbal_round_replace(g, f);
+    if (c->where == GIMBAL_IDLE && !c->express)
+        gimbal_round_join(g, c);
+    else if (c->where == GIMBAL_LISTED && c->due - g->round > 1 && c->ready != 0 &&
+             gimbal_flow_head(c) == io)
+        gimbal_round_replace(g, c);
     return 0;
+}
+
+/* Flows whose caps' time has come go to the end of their lists, floors to the lane; when is the
+ * next one's? */
+static uint64_t gimbal_expire(struct snic_gimbal *g)
+{
+    struct snic_timer *timer;
+    while ((timer = snic_wheel_pop(&g->wheel, g->now_ns)) != NULL) {
+        if (timer->fn == gimbal_floor_fired)
+            gimbal_floor_offer(g, SNIC_CONTAINER(timer, struct gimbal_tenant, floor_timer));
+        else
+            gimbal_group_join(g, SNIC_CONTAINER(timer, struct gimbal_flow, timer));
+    }
+    return snic_wheel_deadline_ns(&g->wheel);
 }
 
 /* What is due by time alone; then the next such time. */
@@ -146,7 +173,7 @@ static void gimbal_timers(struct snic_gimbal *g)
 {
     uint64_t next = gimbal_slot_watch(g, g->now_ns);
     uint64_t linger = gimbal_tenant_linger(g, g->now_ns);
-    next = snic_min_u64(next, gimbal_cap_expire(g, g->now_ns));
+    next = snic_min_u64(next, gimbal_expire(g));
     if (g->deferred.first != SNIC_GIMBAL__NIL)
         next = snic_min_u64(next, linger);
     g->timer_ns = next; /* I3 */
@@ -184,14 +211,18 @@ static struct snic_gimbal_io *gimbal_choose(struct snic_gimbal *g)
             if (f == NULL)
                 return NULL;
         }
+        if (f->inner_first != NULL)
+            gimbal_cap_members(g, f);
         if (f->ready == 0) {
             gimbal_idle(g, f);
         } else if (f->open != SNIC_GIMBAL__NO_SLOT || gimbal_slot_open(g, f) ||
                    !gimbal_defer(g, f)) {
-            const struct gimbal_tenant *t = f->tenant;
-            uint64_t ready_ns = (t->flags & GIMBAL_CAPPED) != 0 ? gimbal_cap_ready_ns(t) : 0;
+            struct gimbal_tenant *t = f->tenant;
+            struct snic_gimbal_io *io = gimbal_flow_head(f);
+            uint64_t ready_ns = 0;
+            if ((t->flags & GIMBAL_CAPPED) != 0)
+                ready_ns = gimbal_cap_ready_ns(t, io, g->now_ns);
             if (ready_ns <= g->now_ns) {
-                struct snic_gimbal_io *io = gimbal_flow_head(f);
                 uint32_t weighted = gimbal_weighted(g, io);
                 if (weighted <= f->deficit) {
                     io->weighted = weighted;
@@ -207,12 +238,24 @@ static struct snic_gimbal_io *gimbal_choose(struct snic_gimbal *g)
     }
 }
 
-/* The I/O is out of its queue: to the device. */
+/* The tenant sends the I/O, or its group does: what it may send, and what it has to. */
+static void gimbal_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
+                       const struct snic_gimbal_io *io)
+{
+    t->wait_ns += g->now_ns - io->queued_ns;
+    if ((t->flags & GIMBAL_CAPPED) != 0)
+        gimbal_cap_pay(t, io, g->now_ns);
+    gimbal_floor_pay(g, t, io);
+}
+
+/* The I/O is out of its queue: to the device, in a slot of @f. */
 static void gimbal_send(struct snic_gimbal *g, struct gimbal_flow *f, struct snic_gimbal_io *io)
 {
     uint64_t now = g->now_ns;
+    struct gimbal_flow *owner = gimbal_flow_of(g, io);
     f->inflight++;
-    f->tenant->wait_ns += now - io->queued_ns;
+    owner->sent++;
+    io->credit = gimbal_flow_index(g, f); /* until it completes */
     io->sent_ns = now;
     if (g->inflight == 0) {
         g->done_ns = now; /* the device was idle: that is no part of a window */
@@ -222,37 +265,72 @@ static void gimbal_send(struct snic_gimbal *g, struct gimbal_flow *f, struct sni
     g->queued--;
     g->inflight++;
     g->deadline_ns = now;
-    if ((f->tenant->flags & GIMBAL_CAPPED) != 0)
-        gimbal_cap_pay(f->tenant, io, now);
+    gimbal_pay(g, owner->tenant, io);
+    if (owner != f)
+        gimbal_pay(g, f->tenant, io);
     gimbal_slot_send(g, f, io);
 }
 
-/* The express lane's, which took its tokens. */
-static void gimbal_send_express(struct snic_gimbal *g, struct snic_gimbal_io *io)
+/* A lane has sent an I/O in a slot of @f: is it the held one's? */
+static void gimbal_unhold(struct snic_gimbal *g, const struct gimbal_flow *f)
 {
-    struct gimbal_flow *f = gimbal_flow_of(g, io);
-    gimbal_flow_take(f, io);
-    io->weighted = io->size;
-    gimbal_send(g, f, io);
-    gimbal_express_sent(g, f, io);
     if (g->held != NULL && g->current == f && f->open == SNIC_GIMBAL__NO_SLOT) {
         gimbal_bucket_release(g, g->held); /* I1: its slot is full now */
         g->held = NULL;
     }
 }
 
+/* The express lane's, which took its tokens. */
+static void gimbal_send_express(struct snic_gimbal *g, struct snic_gimbal_io *io)
+{
+    struct gimbal_flow *f = gimbal_flow_of(g, io);
+    struct gimbal_flow *c = gimbal_carrier(f);
+    gimbal_flow_take(f, io);
+    gimbal_group_taken(f);
+    io->weighted = io->size;
+    gimbal_group_sent(f, io->weighted);
+    gimbal_send(g, c, io);
+    gimbal_express_sent(g, f, io);
+    gimbal_unhold(g, c);
+}
+
+/* The lane of floors', which took its tokens. */
+static void gimbal_send_floor(struct snic_gimbal *g, struct snic_gimbal_io *io)
+{
+    struct gimbal_flow *f = gimbal_flow_of(g, io);
+    struct gimbal_flow *c = gimbal_carrier(f);
+    gimbal_flow_send(f, io);
+    gimbal_group_taken(f);
+    io->weighted = gimbal_weighted(g, io);
+    gimbal_group_sent(f, io->weighted);
+    gimbal_floor_sent(g, c, io);
+    gimbal_send(g, c, io);
+    gimbal_unhold(g, c);
+}
+
+/* Of two I/Os that pass turns, each may be NULL, does one wait for the tokens of @io? */
+static int gimbal_behind(const struct snic_gimbal *g, const struct snic_gimbal_io *fast,
+                         const struct snic_gimbal_io *floor, const struct snic_gimbal_io *io)
+{
+    return (fast != NULL && gimbal_bucket_same(g, fast, io)) ||
+           (floor != NULL && floor != io && gimbal_bucket_same(g, floor, io));
+}
+
 /* The round robin's choice, if there are tokens for it; NULL: it is held, or there is none. @fast
- * waits for tokens before it. */
-static struct snic_gimbal_io *gimbal_turn(struct snic_gimbal *g, const struct snic_gimbal_io *fast)
+ * and @floor wait for tokens before it. */
+static struct snic_gimbal_io *gimbal_turn(struct snic_gimbal *g, const struct snic_gimbal_io *fast,
+                                          const struct snic_gimbal_io *floor)
 {
     struct snic_gimbal_io *io = g->held != NULL ? g->held : gimbal_choose(g);
     uint64_t next = g->timer_ns;
     if (fast != NULL)
         next = snic_min_u64(next, gimbal_bucket_ready_ns(g, fast));
+    if (floor != NULL && floor != io)
+        next = snic_min_u64(next, gimbal_bucket_ready_ns(g, floor));
     g->deadline_ns = next;
     if (io == NULL)
         return NULL;
-    int after = fast != NULL && gimbal_bucket_same(g, fast, io);
+    int after = gimbal_behind(g, fast, floor, io);
     if (after || !gimbal_bucket_take(g, io)) {
         g->held = io;
         gimbal_bucket_hold(g, io);
@@ -263,9 +341,40 @@ static struct snic_gimbal_io *gimbal_turn(struct snic_gimbal *g, const struct sn
     gimbal_bucket_release(g, io);
     g->held = NULL;
     g->current->deficit -= io->weighted;
-    gimbal_flow_send(g->current, io);
+    struct gimbal_flow *f = gimbal_flow_of(g, io);
+    gimbal_flow_send(f, io);
+    gimbal_group_taken(f);
+    gimbal_group_sent(f, io->weighted);
+    if (g->floors != 0)
+        gimbal_floor_turn(g, io->weighted);
     gimbal_send(g, g->current, io);
     return io;
+}
+
+/* What floors and turns have, in this order; @fast waits for tokens before them. */
+static struct snic_gimbal_io *gimbal_floor_or_turn(struct snic_gimbal *g,
+                                                   const struct snic_gimbal_io *fast)
+{
+    struct snic_gimbal_io *floor = NULL;
+    struct snic_gimbal_io *io = NULL;
+    int may = g->lane_left > 0;
+    if (may)
+        floor = gimbal_floor_next(g);
+    if (floor == NULL || floor == g->held || gimbal_behind(g, fast, NULL, floor) ||
+        !gimbal_bucket_take(g, floor)) {
+        io = gimbal_turn(g, fast, floor);
+        if (io != NULL || g->held != NULL || may)
+            return io;
+        floor = gimbal_floor_next(g); /* the round robin has nothing to send */
+        if (floor == NULL || gimbal_behind(g, fast, NULL, floor))
+            return NULL;
+        if (!gimbal_bucket_take(g, floor)) {
+            g->deadline_ns = snic_min_u64(g->deadline_ns, gimbal_bucket_ready_ns(g, floor));
+            return NULL;
+        }
+    }
+    gimbal_send_floor(g, floor);
+    return floor;
 }
 
 struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
@@ -282,7 +391,7 @@ struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
     if (g->express.first != SNIC_GIMBAL__NIL)
         fast = gimbal_express_next(g);
     if (fast == NULL || !gimbal_bucket_take(g, fast))
-        return gimbal_turn(g, fast);
+        return g->lane_first != NULL ? gimbal_floor_or_turn(g, fast) : gimbal_turn(g, fast, NULL);
     gimbal_send_express(g, fast);
     return fast;
 }
@@ -299,6 +408,40 @@ void snic_gimbal_begin(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     io->sent_ns = g->now_ns;
 }
 
+/* What the views show of an I/O that has ended. */
+static void gimbal_count(struct gimbal_tenant *t, const struct snic_gimbal_io *io, int outcome,
+                         uint64_t now)
+{
+    t->device_ns += now - io->sent_ns;
+    t->errors += outcome == SNIC_GIMBAL_FAILED;
+    if (outcome != SNIC_GIMBAL_DONE)
+        return;
+    t->bytes[io->op] += io->size;
+    t->ios[io->op]++;
+}
+
+/* An I/O of the tenant, carried by @c, is not inside any more. */
+static void gimbal_ended(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_tenant *c)
+{
+    int last = gimbal_inside(t) == 0;
+    int gone = last && (t->flags & GIMBAL_REMOVED) != 0;
+    if (last && t->group != NULL)
+        t->group->busy_weight -= t->weight;
+    if (gimbal_carried(c) == 0 && !(gone && c == t))
+        gimbal_tenant_empty(g, c);
+    if (gone)
+        gimbal_tenant_free(g, t);
+}
+
+/* The tenant has a slot again, perhaps, or is alone with what it has queued. */
+static void gimbal_offer(struct snic_gimbal *g, struct gimbal_flow *f)
+{
+    gimbal_express_offer(g, f);
+    gimbal_floor_offer(g, f->tenant);
+    if (f->tenant->group != NULL)
+        gimbal_floor_offer(g, f->tenant->group);
+}
+
 void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int outcome,
                           uint64_t now_ns)
 {
@@ -306,29 +449,29 @@ void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int 
     SNIC_ASSERT(io->tenant < g->o.tenants_max);
     SNIC_ASSERT((io->state & 0xff) == GIMBAL_IO_OUT);
     struct gimbal_tenant *t = &g->tenants[io->tenant];
-    struct gimbal_flow *f = &t->flow[io->op];
+    struct gimbal_flow *c = gimbal_flow_at(g, io->credit); /* the tenant may have moved since */
+    SNIC_ASSERT(t->flow[io->op].sent > 0 && c->inflight > 0);
     gimbal_now(g, now_ns);
     g->inflight--;
-    f->inflight--;
-    t->device_ns += g->now_ns - io->sent_ns;
+    c->inflight--;
+    t->flow[io->op].sent--;
     g->alive_ns = g->now_ns;
+    gimbal_count(t, io, outcome, g->now_ns);
+    if (c->tenant != t)
+        gimbal_count(c->tenant, io, outcome, g->now_ns);
     if (outcome == SNIC_GIMBAL_DONE) {
-        t->bytes[io->op] += io->size;
-        t->ios[io->op]++;
         gimbal_bucket_fill(g, g->now_ns); /* at the rate and the shares until now */
         gimbal_congestion_done(g, io, g->now_ns);
         gimbal_cost_done(g, io, g->now_ns);
-    } else {
-        t->errors += outcome == SNIC_GIMBAL_FAILED;
     }
-    gimbal_slot_done(g, f, io);
+    gimbal_floor_adapt(g);
+    gimbal_slot_done(g, c, io);
     io->credit = gimbal_slot_credit(g, t);
     io->state = GIMBAL_IO_FREE;
     g->deadline_ns = g->now_ns;
-    if (gimbal_inside(t) == 0)
-        gimbal_tenant_empty(g, t);
-    else
-        gimbal_express_offer(g, f);
+    if (gimbal_inside(t) > 0)
+        gimbal_offer(g, &t->flow[io->op]);
+    gimbal_ended(g, t, c->tenant);
 }
 
 int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_t now_ns)
@@ -339,7 +482,9 @@ int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     SNIC_ASSERT(io->tenant < g->o.tenants_max);
     struct gimbal_tenant *t = &g->tenants[io->tenant];
     gimbal_now(g, now_ns);
-    gimbal_flow_take(gimbal_flow_of(g, io), io);
+    struct gimbal_flow *f = &t->flow[io->op];
+    gimbal_flow_take(f, io);
+    gimbal_group_taken(f);
     g->queued--;
     if (g->held == io) {
         g->held = NULL;
@@ -347,8 +492,7 @@ int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     }
     io->state = GIMBAL_IO_FREE;
     g->deadline_ns = g->now_ns;
-    if (gimbal_inside(t) == 0)
-        gimbal_tenant_empty(g, t);
+    gimbal_ended(g, t, gimbal_carrier(f)->tenant);
     return 0;
 }
 
@@ -373,5 +517,9 @@ void snic_gimbal_get_view(const struct snic_gimbal *g, struct snic_gimbal_view *
     out->queued = g->queued;
     out->inflight = g->inflight;
     out->lost = g->lost;
+    out->floor_part = g->floor_part;
+    out->floors = g->floors;
+    out->groups = g->groups;
+    out->floor_ios = g->floor_ios;
     memcpy(out->entered, g->entered, sizeof(out->entered));
 }

@@ -29,7 +29,8 @@ enum gimbal_where {
     GIMBAL_LISTED,   /* on the calendar */
     GIMBAL_CURRENT,  /* its turn now */
     GIMBAL_DEFERRED, /* without a slot */
-    GIMBAL_PARKED    /* its caps' timer is armed */
+    GIMBAL_PARKED,   /* its caps' timer is armed */
+    GIMBAL_INNER     /* of a tenant of a group: on the group's list */
 };
 
 enum gimbal_flag {
@@ -37,7 +38,9 @@ enum gimbal_flag {
     GIMBAL_REMOVED = 2, /* accepts no more; freed with its last I/O */
     GIMBAL_COUNTED = 4, /* among the active */
     GIMBAL_LINGERS = 8, /* counted, but without I/O */
-    GIMBAL_CAPPED = 16
+    GIMBAL_CAPPED = 16,
+    GIMBAL_GROUP = 32,
+    GIMBAL_FLOORED = 64
 };
 
 enum gimbal_io_state { GIMBAL_IO_FREE = 0, GIMBAL_IO_QUEUED = 0x51, GIMBAL_IO_OUT = 0x52 };
@@ -64,11 +67,19 @@ struct gimbal_pace {
     uint32_t shift;
     uint64_t free_ns; /* when what was sent is paid for */
     uint64_t part;    /* below 1 ns, in 2^-64 ns */
+    uint64_t limit;   /* per second; of a cap that is gone, the last one */
+    uint64_t rest;    /* of a change: units times ns, below limit */
+    uint64_t reach_ns;
+    uint64_t reach_from_ns;
 };
 
 struct gimbal_tenant;
 
-/* A tenant's reads, or its writes. Flows are numbered: twice the tenant's index, plus op. */
+/*
+ * A tenant's reads, or its writes. Flows are numbered: twice the tenant's index, plus op. A group
+ * is a tenant without queues, with an index behind all tenants'. A flow has two parts to play: it
+ * owns I/Os, and it carries them, in turns and slots. A tenant of a group owns, its group carries.
+ */
 struct gimbal_flow {
     /* Read on each visit of the round robin. */
     uint32_t next; /* the list it is on, by flow */
@@ -80,10 +91,11 @@ struct gimbal_flow {
     uint64_t served;     /* the switch's, up to which debt was repaid outside of rounds */
     uint32_t round;      /* up to which it is credited */
     uint32_t due;        /* listed: in which round */
-    uint32_t queued;
-    uint32_t inflight;
-    uint32_t last_ios; /* of a completed slot, for credit */
-    uint32_t fill_ios; /* of the slot that was filled last */
+    uint32_t queued;     /* that it owns; of a group, that it carries */
+    uint32_t inflight;   /* that it carries */
+    uint32_t sent;       /* that it owns, on the device */
+    uint32_t last_ios;   /* of a completed slot, for credit */
+    uint32_t fill_ios;   /* of the slot that was filled last */
     uint8_t where;
     uint8_t op;      /* enum snic_gimbal_op */
     uint8_t ready;   /* priorities with I/Os, one bit each */
@@ -103,6 +115,12 @@ struct gimbal_flow {
     /* The last I/O of each priority's circular list; its next is the first. */
     struct snic_gimbal_io *last[SNIC_GIMBAL_PRIORITIES];
     struct snic_timer timer; /* of caps */
+    /* The list of a group's flow, of its tenants' flows with I/Os; of those, their place. */
+    struct gimbal_flow *inner_first;
+    struct gimbal_flow *inner_last;
+    struct gimbal_flow *inner_next;
+    struct gimbal_flow *inner_prev;
+    int64_t inner_left; /* of its turn in the group */
 };
 
 struct gimbal_tenant {
@@ -123,6 +141,18 @@ struct gimbal_tenant {
     uint64_t idle_ns;           /* since when it lingers */
     uint32_t linger_next;       /* the linger list, by tenant */
     uint32_t linger_prev;
+    uint8_t capped_op;             /* of the last I/O sent under caps */
+    uint8_t floor_op;              /* that the lane of floors sent last */
+    uint8_t laned;                 /* on the lane of floors */
+    struct gimbal_pace floor[2];   /* bytes, I/Os; free_ns: due */
+    struct snic_timer floor_timer; /* queued, and not due yet */
+    struct gimbal_tenant *lane_next;
+    struct gimbal_tenant *lane_prev;
+    uint64_t floor_ios;
+    struct gimbal_tenant *group; /* or NULL */
+    uint32_t members;            /* of a group */
+    uint32_t busy_weight;        /* of a group: of its tenants with I/Os inside */
+    uint32_t inner_quantum;      /* of a group: not less than its largest I/O's cost */
 };
 
 /* Latency monitor of an I/O type. */
@@ -180,7 +210,19 @@ struct snic_gimbal {
     uint64_t served;       /* costs of all I/Os sent, per weight of the active tenants */
     uint64_t served_share; /* 2^32 / active_weight, rounded up */
     uint32_t lost;
-    uint32_t count; /* tenants added */
+    uint32_t count;   /* tenants added */
+    uint32_t groups;  /* added */
+    uint32_t objects; /* tenants and groups that there may be */
+    /* Floors. */
+    struct gimbal_tenant *lane_first; /* those due */
+    struct gimbal_tenant *lane_last;
+    int64_t lane_left;      /* costs that the lane may send while others wait */
+    uint64_t floor_late_ns; /* the most, since floor_ns */
+    uint64_t floor_ns;      /* when the cut is looked at again */
+    uint32_t floor_part;    /* of each floor that holds, in 1/SNIC_GIMBAL_FLOOR_ONE */
+    uint32_t floor_stretch; /* 1 / floor_part, likewise */
+    uint32_t floors;        /* tenants and groups that have one */
+    uint64_t floor_ios;
     uint32_t slot_objects;
     uint32_t grains[SNIC_GIMBAL__GRAINS]; /* flows of active tenants, of each grain */
     struct snic_gimbal_opts o;
@@ -218,10 +260,23 @@ static inline struct gimbal_flow *gimbal_flow_sibling(const struct gimbal_flow *
     return &f->tenant->flow[f->op ^ 1];
 }
 
-/* Its I/Os, queued and out. */
+/* What carries the flow's I/Os: its group's flow, or itself. */
+static inline struct gimbal_flow *gimbal_carrier(struct gimbal_flow *f)
+{
+    return f->tenant->group != NULL ? &f->tenant->group->flow[f->op] : f;
+}
+
+/* The I/Os that it owns, queued and on the device. */
 static inline uint32_t gimbal_inside(const struct gimbal_tenant *t)
 {
-    return t->flow[0].queued + t->flow[0].inflight + t->flow[1].queued + t->flow[1].inflight;
+    return t->flow[0].queued + t->flow[0].sent + t->flow[1].queued + t->flow[1].sent;
+}
+
+/* The I/Os that it carries. */
+static inline uint32_t gimbal_carried(const struct gimbal_tenant *t)
+{
+    uint32_t queued = t->group == NULL ? t->flow[0].queued + t->flow[1].queued : 0;
+    return queued + t->flow[0].inflight + t->flow[1].inflight;
 }
 
 /*
@@ -267,6 +322,7 @@ void gimbal_cost_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, ui
 /* slot.c */
 void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_flow *f);
 int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_flow *f);
+int gimbal_slot_more(struct gimbal_flow *f);
 void gimbal_slot_active(struct snic_gimbal *g, struct gimbal_tenant *t, int active);
 void gimbal_slot_count(struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_slot_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t weight);
@@ -307,21 +363,54 @@ void gimbal_flow_send(struct gimbal_flow *f, struct snic_gimbal_io *io);
 void gimbal_flow_push(struct gimbal_flow *f, struct snic_gimbal_io *io);
 void gimbal_flow_take(struct gimbal_flow *f, struct snic_gimbal_io *io);
 
+/* group.c */
+struct gimbal_flow *gimbal_group_queued(struct gimbal_flow *f);
+void gimbal_group_taken(struct gimbal_flow *f);
+void gimbal_group_sent(struct gimbal_flow *f, uint32_t cost);
+void gimbal_group_join(struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_group_enter(struct gimbal_flow *f);
+void gimbal_group_leave(struct gimbal_flow *f);
+int gimbal_group_check(const struct snic_gimbal *g);
+
+/* floor.c */
+void gimbal_floor_init(struct snic_gimbal *g);
+void gimbal_floor_set(struct snic_gimbal *g, struct gimbal_tenant *t,
+                      const struct snic_gimbal_tenant_opts *o);
+void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_floor_offer(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_floor_fired(struct snic_timer *timer, uint64_t now);
+struct snic_gimbal_io *gimbal_floor_next(struct snic_gimbal *g);
+void gimbal_floor_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
+                      const struct snic_gimbal_io *io);
+void gimbal_floor_sent(struct snic_gimbal *g, struct gimbal_flow *c,
+                       const struct snic_gimbal_io *io);
+void gimbal_floor_turn(struct snic_gimbal *g, uint32_t weighted);
+void gimbal_floor_adapt(struct snic_gimbal *g);
+uint64_t gimbal_floor_now(const struct snic_gimbal *g, const struct gimbal_pace *p);
+int gimbal_floor_late(const struct snic_gimbal *g, const struct gimbal_tenant *t);
+int gimbal_floor_check(const struct snic_gimbal *g);
+
 /* tenant.c */
+void gimbal_tenant_free(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_tenant_empty(struct snic_gimbal *g, struct gimbal_tenant *t);
 uint64_t gimbal_tenant_linger(struct snic_gimbal *g, uint64_t now);
+void gimbal_tenant_uncount(struct snic_gimbal *g, struct gimbal_tenant *t);
 int gimbal_tenant_check(const struct snic_gimbal *g);
 
 /* cap.c */
-void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o);
-uint64_t gimbal_cap_ready_ns(const struct gimbal_tenant *t);
+void gimbal_cap_pace(struct gimbal_pace *p, uint64_t per_second);
+uint64_t gimbal_cap_time(const struct gimbal_pace *p, uint32_t units);
+void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o, uint64_t now,
+                    uint32_t size_max);
+uint64_t gimbal_cap_ready_ns(struct gimbal_tenant *t, const struct snic_gimbal_io *io,
+                             uint64_t now);
 void gimbal_cap_pay(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now);
 uint64_t gimbal_cap_cost_ns(const struct gimbal_tenant *t, uint32_t size);
-void gimbal_cap_forgive(const struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_flow *f, uint64_t ready_ns);
+void gimbal_cap_members(struct snic_gimbal *g, struct gimbal_flow *c);
 void gimbal_cap_unpark(struct snic_gimbal *g, struct gimbal_flow *f);
-uint64_t gimbal_cap_expire(struct snic_gimbal *g, uint64_t now);
+void gimbal_cap_fired(struct snic_timer *t, uint64_t now);
 
 /* ---- opts.c: all defaults filled in; NULL, or which option is wrong: "NAME: what" ---- */
 

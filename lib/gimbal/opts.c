@@ -51,6 +51,7 @@ static const struct gimbal_range gimbal_ranges[] = {
     {SNIC_GIMBAL__FIELD(lost_ns), UINT64_C(2000000000), 1, SNIC_GIMBAL_NS_MAX,
      "lost_ns: not 1..2^40"},
     {SNIC_GIMBAL__FIELD(idle_ns), 1000000, 1, SNIC_GIMBAL_NS_MAX, "idle_ns: not 1..2^40"},
+    {SNIC_GIMBAL__FIELD(groups_max), 0, 0, SNIC_GIMBAL_GROUPS_MAX, "groups_max: not 0..1024"},
     {SNIC_GIMBAL__FIELD(slot_overlap), SNIC_GIMBAL_OVERLAP, 1, 16 * SNIC_GIMBAL_OVERLAP_ONE,
      "slot_overlap: not 1..4096"},
 };
@@ -87,8 +88,6 @@ const char *gimbal_opts_fill(struct snic_gimbal_opts *full, const struct snic_gi
         return "opts_size: not the struct's, or an unknown option is set";
     if ((full->flags & ~flags) != 0)
         return "flags: unknown bits";
-    if (full->reserved != 0)
-        return "reserved: not 0";
     for (size_t i = 0; i < SNIC_COUNTOF(gimbal_ranges); i++) {
         const struct gimbal_range *r = &gimbal_ranges[i];
         uint64_t value = gimbal_opts_field(full, r);
@@ -126,6 +125,18 @@ const char *gimbal_tenant_opts_fill(struct snic_gimbal_tenant_opts *full,
         return "bytes_per_second: above 2^40";
     if (full->ios_per_second > SNIC_GIMBAL__CAP_MAX)
         return "ios_per_second: above 2^40";
+    if (full->floor_bytes_per_second > SNIC_GIMBAL__CAP_MAX)
+        return "floor_bytes_per_second: above 2^40";
+    if (full->floor_ios_per_second > SNIC_GIMBAL__CAP_MAX)
+        return "floor_ios_per_second: above 2^40";
+    if (full->bytes_per_second != 0 && full->floor_bytes_per_second > full->bytes_per_second)
+        return "floor_bytes_per_second: above bytes_per_second";
+    if (full->ios_per_second != 0 && full->floor_ios_per_second > full->ios_per_second)
+        return "floor_ios_per_second: above ios_per_second";
+    if (full->group > SNIC_GIMBAL_GROUPS_MAX)
+        return "group: not 0..1024";
+    if (full->reserved != 0)
+        return "reserved: not 0";
     return NULL;
 }
 

@@ -229,9 +229,9 @@ int gimbal_round_check(const struct snic_gimbal *g)
             return SNIC_ECORRUPT; /* I1 */
         for (; i != SNIC_GIMBAL__NIL; i = gimbal_flow_at(g, i)->next) {
             const struct gimbal_flow *f = gimbal_flow_at(g, i);
-            if (i >= 2 * g->o.tenants_max || f->where != GIMBAL_LISTED || f->prev != before ||
+            if (i >= 2 * g->objects || f->where != GIMBAL_LISTED || f->prev != before ||
                 (f->due & SNIC_GIMBAL__MASK) != r || f->due - g->round > SNIC_GIMBAL__MASK ||
-                ++listed > 2 * g->o.tenants_max)
+                ++listed > 2 * g->objects)
                 return SNIC_ECORRUPT; /* I1, I3 */
             before = i;
         }
@@ -242,7 +242,7 @@ int gimbal_round_check(const struct snic_gimbal *g)
         if ((g->words >> w & 1) != (g->occupied[w] != 0))
             return SNIC_ECORRUPT; /* I1 */
     }
-    for (uint32_t i = 0; i < 2 * g->o.tenants_max; i++) {
+    for (uint32_t i = 0; i < 2 * g->objects; i++) {
         const struct gimbal_flow *f = gimbal_flow_at(g, i);
         listed -= f->where == GIMBAL_LISTED;
         if (f->tenant == NULL || (f->tenant->flags & GIMBAL_ADDED) == 0)

@@ -117,7 +117,15 @@ int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_flow *f)
 {
     if (f->open != SNIC_GIMBAL__NO_SLOT)
         return 1;
-    if (f->free_slots == 0 || (f->used >= slot_allotted(g, f) && !slot_early(g, f)))
+    if (f->used >= slot_allotted(g, f) && !slot_early(g, f))
+        return 0;
+    return gimbal_slot_more(f);
+}
+
+/* 1 when the flow has an open slot now, beyond its share if need be. */
+int gimbal_slot_more(struct gimbal_flow *f)
+{
+    if (f->free_slots == 0)
         return 0;
     unsigned i = (unsigned)__builtin_ctzll(f->free_slots);
     struct gimbal_slot *s = &f->slots[i];
@@ -365,7 +373,7 @@ void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_flow *f)
  * What a client may have out: the allotted slots times the I/Os that one holds, of the flows that
  * count; while slots are not waited for, slot_overlap of it if that is more.
  */
-uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+static uint64_t slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
     const struct gimbal_flow *reads = &t->flow[SNIC_GIMBAL_READ];
     const struct gimbal_flow *writes = &t->flow[SNIC_GIMBAL_WRITE];
@@ -376,7 +384,19 @@ uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_ten
         ios += (uint64_t)slot_allotted(g, writes) * writes->last_ios;
     if (slot_window(g, ios) != 0)
         ios = snic_max_u64(ios, ios * g->o.slot_overlap / SNIC_GIMBAL_OVERLAP_ONE);
-    return (uint32_t)snic_min_u64(ios, g->o.queue_max);
+    return snic_min_u64(ios, g->o.queue_max);
+}
+
+/* A tenant of a group has its part, by weight, of what all that have I/Os may have out. */
+uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    const struct gimbal_tenant *group = t->group;
+    if (group == NULL)
+        return (uint32_t)slot_credit(g, t);
+    uint32_t ios = (uint32_t)slot_credit(g, group); /* at most 2^20, times 2^8 */
+    if (group->busy_weight <= t->weight)
+        return ios;
+    return (ios * t->weight + group->busy_weight - 1) / group->busy_weight;
 }
 
 /* One slot of flow @f; adds up what it holds. */
@@ -412,7 +432,7 @@ static int slot_sums_true(const struct snic_gimbal *g)
 {
     uint32_t weight = 0;
     uint32_t grains[SNIC_GIMBAL__GRAINS] = {0};
-    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
+    for (uint32_t i = 0; i < g->objects; i++) {
         const struct gimbal_tenant *t = &g->tenants[i];
         int counted = (t->flags & GIMBAL_COUNTED) != 0;
         if (counted)
@@ -422,7 +442,7 @@ static int slot_sums_true(const struct snic_gimbal *g)
                 return 0;
             if (t->flow[op].counted)
                 grains[t->flow[op].grain]++;
-            else if (t->flow[op].queued + t->flow[op].inflight > 0)
+            else if ((t->group == NULL && t->flow[op].queued > 0) || t->flow[op].inflight > 0)
                 return 0; /* I5 */
         }
     }
@@ -438,7 +458,7 @@ int gimbal_slot_check(const struct snic_gimbal *g)
     uint32_t lost = 0;
     uint32_t watched = 0;
     uint32_t before = SNIC_GIMBAL__NIL;
-    for (uint32_t i = 0; i < 2 * g->o.tenants_max; i++) {
+    for (uint32_t i = 0; i < 2 * g->objects; i++) {
         const struct gimbal_flow *f = gimbal_flow_at(g, i);
         if ((g->tenants[i / 2].flags & GIMBAL_ADDED) == 0)
             continue;

@@ -486,6 +486,8 @@ static const char *qos_options(struct snic_qos_opts *o, struct snic_gimbal_opts 
     g->tenants_max = o->tenants_max + 1;
     g->queue_max = o->depth + o->parts;
     g->size_max = o->part_bytes;
+    if (t->group != 0)
+        return "group: there is none yet";
     wrong = snic_gimbal_opts_wrong(g);
     return wrong != NULL ? wrong : snic_gimbal_tenant_opts_wrong(t);
 }
@@ -599,6 +601,7 @@ int snic_qos_open(struct snic_io **out, void *mem, size_t mem_size, struct snic_
         r = snic_gimbal_tenant_add(q->gimbal, 0, &t);
     SNIC_ASSERT(r == 0); /* the options are right */
     q->tenant_opts = t;
+    q->groups_max = g.groups_max;
     qos_init(q, inner);
     *out = &q->io;
     return 0;

@@ -106,6 +106,7 @@ struct qos {
     struct snic_gimbal *gimbal;
     struct snic_qos_opts opts;
     struct snic_gimbal_tenant_opts tenant_opts;
+    uint32_t groups_max;
     struct snic_timer timer;
     struct snic_io_room room;
     struct snic_io_waiter inner_room; /* Q8 */

@@ -180,6 +180,11 @@ void qos_tenants_uncap(struct qos *q)
         SNIC_ASSERT(r == 0);
         (void)r;
     }
+    /* Those of tenants that were removed. */
+    for (uint32_t i = 1; i <= q->groups_max; i++) {
+        struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o)};
+        (void)!snic_gimbal_group_set(q->gimbal, i, &o); /* SNIC_ENOENT: no such group */
+    }
 }
 
 /* ---- Check ---- */

@@ -43,6 +43,7 @@ int snic_qos_tenant_set(struct snic_io *io, uint32_t id, const struct snic_gimba
     if (index == SNIC_QOS__NONE)
         return SNIC_ENOENT;
     (void)qos_time(q, snic_loop_clock(io->loop));
+    qos_pump(q); /* the caps until now held until now */
     r = snic_gimbal_tenant_set(q->gimbal, index, o);
     qos_pump(q); /* a cap may be gone */
     return r;
@@ -60,6 +61,32 @@ int snic_qos_tenant_remove(struct snic_io *io, uint32_t id)
     qos_tenant_drop(q, index);
     qos_pump(q);
     return 0;
+}
+
+int snic_qos_group_add(struct snic_io *io, uint32_t group, const struct snic_gimbal_tenant_opts *o)
+{
+    return snic_gimbal_group_add(qos_of(io)->gimbal, group, o);
+}
+
+int snic_qos_group_set(struct snic_io *io, uint32_t group, const struct snic_gimbal_tenant_opts *o)
+{
+    struct qos *q = qos_of(io);
+    (void)qos_time(q, snic_loop_clock(io->loop));
+    qos_pump(q);
+    int r = snic_gimbal_group_set(q->gimbal, group, o);
+    qos_pump(q); /* a cap may be gone */
+    return r;
+}
+
+int snic_qos_group_remove(struct snic_io *io, uint32_t group)
+{
+    return snic_gimbal_group_remove(qos_of(io)->gimbal, group);
+}
+
+int snic_qos_get_group_view(const struct snic_io *io, uint32_t group,
+                            struct snic_gimbal_tenant_view *out)
+{
+    return snic_gimbal_get_group_view(qos_of(io)->gimbal, group, out);
 }
 
 void snic_qos_get_view(const struct snic_io *io, struct snic_qos_view *out)

@@ -42,7 +42,7 @@ static void test_gimbal_opts_out_of_range_refused(void **state)
         {{.lost_ns = SNIC_GIMBAL_NS_MAX + 1}, "lost_ns"},
         {{.idle_ns = SNIC_GIMBAL_NS_MAX + 1}, "idle_ns"},
         {{.slot_overlap = 16 * SNIC_GIMBAL_OVERLAP_ONE + 1}, "slot_overlap"},
-        {{.reserved = 1}, "reserved"},
+        {{.groups_max = SNIC_GIMBAL_GROUPS_MAX + 1}, "groups_max"},
     };
     static _Alignas(SNIC_GIMBAL_ALIGN) unsigned char mem[SNIC_GIMBAL_ALIGN];
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++) {

@@ -47,6 +47,7 @@ static void run_open(struct run *q, uint64_t seed, uint32_t tenants, uint32_t to
     q->total = total;
     q->size_max = 1u << (13 + rnd(q, 11));
     struct snic_gimbal_opts o = {.tenants_max = tenants,
+                                 .groups_max = rnd(q, 2) == 0 ? 0 : 3,
                                  .flags = (uint32_t)rnd(q, 64),
                                  .queue_max = 1 + (uint32_t)rnd(q, 200),
                                  .size_max = q->size_max,
@@ -71,6 +72,22 @@ static void run_open(struct run *q, uint64_t seed, uint32_t tenants, uint32_t to
     q->count[NOWHERE] = total;
 }
 
+static void run_group(struct run *q, const struct snic_gimbal_tenant_opts *o)
+{
+    uint32_t group = (uint32_t)rnd(q, 5);
+    switch (rnd(q, 4)) {
+    case 0:
+        (void)!snic_gimbal_group_remove(q->x.g, group);
+        break;
+    case 1:
+        (void)!snic_gimbal_group_set(q->x.g, group, o);
+        break;
+    default:
+        (void)!snic_gimbal_group_add(q->x.g, group, o);
+        break;
+    }
+}
+
 static void run_tenant(struct run *q)
 {
     struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o)};
@@ -80,6 +97,17 @@ static void run_tenant(struct run *q)
         o.bytes_per_second = rnd(q, 3) == 0 ? 0 : 1 + rnd(q, UINT64_C(1) << rnd(q, 41));
         o.ios_per_second = rnd(q, 3) == 0 ? 0 : 1 + rnd(q, UINT64_C(1) << rnd(q, 20));
     }
+    if (q->x.g != NULL && rnd(q, 4) == 0) {
+        uint64_t most = o.bytes_per_second != 0 ? o.bytes_per_second : UINT64_C(1) << rnd(q, 31);
+        o.floor_bytes_per_second = rnd(q, most + 1);
+        most = o.ios_per_second != 0 ? o.ios_per_second : 100000;
+        o.floor_ios_per_second = rnd(q, 2) == 0 ? 0 : rnd(q, most + 1);
+    }
+    if (rnd(q, 8) == 0) {
+        run_group(q, &o);
+        return;
+    }
+    o.group = rnd(q, 2) == 0 ? 0 : (uint32_t)rnd(q, 5);
     for (int p = 0; p < 8; p++)
         o.priority_weight[p] = (uint8_t)(rnd(q, 3) == 0 ? rnd(q, 256) : 0);
     switch (rnd(q, 5)) {

@@ -166,11 +166,11 @@ static void test_gimbal_cap_charges_exactly(void **state)
         struct gimbal_tenant t = {.weight = 1};
         struct snic_gimbal_io io = {.size = 512};
         uint64_t n = caps[i] < 1000 ? 100 : 100000;
-        gimbal_cap_set(&t, &o);
+        gimbal_cap_set(&t, &o, 0, 512);
         for (uint64_t k = 0; k < n; k++)
             gimbal_cap_pay(&t, &io, 0);
         double want = 512.0 * 1e9 * (double)n / (double)caps[i];
-        double off = (double)gimbal_cap_ready_ns(&t) / want - 1;
+        double off = (double)t.pace[0].free_ns / want - 1;
         assert_true(off < 1e-6 && off > -1e-6 - 1 / want);
     }
 }

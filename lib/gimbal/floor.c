@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Floors: what a tenant or a group gets at least, in bytes/s or I/Os per second. Each has the time
+ * at which its next I/O is due; all that it sends moves that on by what the I/O costs in time. One
+ * with I/Os queued that is due is on a list, the lane: its I/Os leave before rounds and before a
+ * held I/O, in the order in which they became due.
+ *
+ * An I/O sent is charged from the time at which it was due, or from now if that is earlier: what a
+ * tenant gets beyond its floor does not count against later floors. A late tenant catches up on
+ * SNIC_GIMBAL_FLOOR_LATE_NS at most, and only for time in which it had I/Os queued.
+ *
+ * Of the costs of all I/Os sent the lane has at most SNIC_GIMBAL__FLOOR_ODDS of SNIC_GIMBAL__
+ * FLOOR_ODDS + 1 while others wait (lane_left). If a floor is late by a quarter of what it may
+ * catch up with, the device does not deliver the sum: floor_part, which all floors are multiplied
+ * with, falls by a sixteenth a period; it rises by a sixty-fourth while none is late. So each gets
+ * the same part of its floor.
+ *
+ * I1  A tenant on the lane (`laned`) has a floor. It may have nothing to send any more, or not be
+ *     due: the next poll finds out.
+ * I2  A tenant with a floor and I/Os queued is on the lane, or its timer is armed, or what it waits
+ *     for offers it again: a completion (no slot), or its next I/O sent (one too large).
+ * I3  floor_part is 1..SNIC_GIMBAL_FLOOR_ONE.
+ */
+#include "gimbal/gimbal_priv.h"
+
+#define SNIC_GIMBAL__FLOOR_ODDS 7
+#define SNIC_GIMBAL__FLOOR_LEAST 256 /* of floor_part */
+#define SNIC_GIMBAL__FLOOR_NS_MAX (UINT64_C(1) << 39)
+
+void gimbal_floor_init(struct snic_gimbal *g)
+{
+    g->floor_part = SNIC_GIMBAL_FLOOR_ONE;
+    g->floor_stretch = SNIC_GIMBAL_FLOOR_ONE;
+    g->floor_ns = g->now_ns;
+    g->lane_left = (int64_t)SNIC_GIMBAL__FLOOR_ODDS * g->o.quantum_bytes;
+}
+
+/* ---- The lane ---- */
+
+static void floor_append(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    t->laned = 1;
+    t->lane_next = NULL;
+    t->lane_prev = g->lane_last;
+    if (g->lane_last == NULL)
+        g->lane_first = t;
+    else
+        g->lane_last->lane_next = t;
+    g->lane_last = t;
+}
+
+static void floor_remove(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if (!t->laned)
+        return;
+    t->laned = 0;
+    if (t->lane_prev == NULL)
+        g->lane_first = t->lane_next;
+    else
+        t->lane_prev->lane_next = t->lane_next;
+    if (t->lane_next == NULL)
+        g->lane_last = t->lane_prev;
+    else
+        t->lane_next->lane_prev = t->lane_prev;
+}
+
+static uint64_t floor_due_ns(const struct gimbal_tenant *t)
+{
+    uint64_t due = SNIC_NEVER;
+    for (unsigned i = 0; i < 2; i++) {
+        if (t->floor[i].mantissa != 0)
+            due = snic_min_u64(due, t->floor[i].free_ns);
+    }
+    return due;
+}
+
+static void floor_arm(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t at)
+{
+    struct snic_timer *timer = &t->floor_timer;
+    if (timer->fn == NULL)
+        snic_timer_init(timer, gimbal_floor_fired);
+    if (timer->armed && timer->deadline_ns <= at)
+        return; /* it finds out then */
+    if (timer->armed)
+        snic_wheel_cancel(&g->wheel, timer);
+    snic_wheel_arm(&g->wheel, timer, at);
+    g->timer_ns = snic_min_u64(g->timer_ns, at);
+}
+
+/* Its kind of timer; the switch takes expired ones itself. */
+void gimbal_floor_fired(struct snic_timer *timer, uint64_t now)
+{
+    (void)timer;
+    (void)now;
+}
+
+static int floor_queued(const struct gimbal_tenant *t)
+{
+    return t->flow[0].queued + t->flow[1].queued > 0;
+}
+
+/* It may be due: to the lane, or a timer. */
+void gimbal_floor_offer(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if ((t->flags & GIMBAL_FLOORED) == 0 || t->laned || !floor_queued(t))
+        return;
+    uint64_t due = floor_due_ns(t);
+    if (due <= g->now_ns)
+        floor_append(g, t);
+    else
+        floor_arm(g, t, due);
+}
+
+/* It is not late: for what follows, nothing is owed to it. */
+static void floor_waive(struct gimbal_tenant *t, uint64_t now)
+{
+    for (unsigned i = 0; i < 2; i++)
+        t->floor[i].free_ns = snic_max_u64(t->floor[i].free_ns, now);
+}
+
+/* Its first I/O is queued: time without I/Os is not made up for. */
+void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if ((t->flags & GIMBAL_FLOORED) == 0)
+        return;
+    if (t->flow[0].queued + t->flow[1].queued == 1)
+        floor_waive(t, g->now_ns);
+    gimbal_floor_offer(g, t);
+}
+
+/* Until when do the caps, or a timer of them, keep the I/O? 0: they do not. */
+static uint64_t floor_capped_ns(struct snic_gimbal *g, struct gimbal_flow *f, struct gimbal_flow *c,
+                                const struct snic_gimbal_io *io)
+{
+    uint64_t ready = 0;
+    if (f->where == GIMBAL_PARKED)
+        ready = f->timer.deadline_ns;
+    if (c->where == GIMBAL_PARKED)
+        ready = snic_max_u64(ready, c->timer.deadline_ns);
+    if ((f->tenant->flags & GIMBAL_CAPPED) != 0)
+        ready = snic_max_u64(ready, gimbal_cap_ready_ns(f->tenant, io, g->now_ns));
+    if (c != f && (c->tenant->flags & GIMBAL_CAPPED) != 0)
+        ready = snic_max_u64(ready, gimbal_cap_ready_ns(c->tenant, io, g->now_ns));
+    return ready > g->now_ns ? ready : 0;
+}
+
+/* The carrying flow has an open slot, beyond its share if need be; it takes turns again, then. */
+static int floor_slot(struct snic_gimbal *g, struct gimbal_flow *c)
+{
+    if (!gimbal_slot_open(g, c) && !gimbal_slot_more(c))
+        return 0;
+    if (c->where == GIMBAL_DEFERRED) {
+        gimbal_list_remove(g, &g->deferred, c);
+        gimbal_round_join(g, c);
+    }
+    return 1;
+}
+
+/* What it has for the lane, in turn of its reads and its writes; NULL: nothing. */
+static struct snic_gimbal_io *floor_head(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    uint64_t capped_ns = SNIC_NEVER;
+    int large = 0;
+    for (unsigned k = 0; k < 2; k++) {
+        struct gimbal_flow *f = &t->flow[t->floor_op ^ 1 ^ k];
+        if (f->queued == 0 || f->ready == 0)
+            continue;
+        struct snic_gimbal_io *io = gimbal_flow_head(f);
+        struct gimbal_flow *owner = gimbal_flow_of(g, io);
+        struct gimbal_flow *c = gimbal_carrier(owner);
+        uint64_t until_ns = floor_capped_ns(g, owner, c, io);
+        if (until_ns != 0)
+            capped_ns = snic_min_u64(capped_ns, until_ns);
+        else if (io->size > g->o.bucket_bytes)
+            large = 1;
+        else if (io == g->held || floor_slot(g, c))
+            return io;
+    }
+    if (capped_ns != SNIC_NEVER) {
+        floor_waive(t, capped_ns);
+        floor_arm(g, t, capped_ns);
+    } else if (large) {
+        floor_waive(t, g->now_ns);
+    }
+    return NULL;
+}
+
+/* The next I/O of the lane, which lacks tokens at most; NULL: none. */
+struct snic_gimbal_io *gimbal_floor_next(struct snic_gimbal *g)
+{
+    while (g->lane_first != NULL) {
+        struct gimbal_tenant *t = g->lane_first;
+        uint64_t due = floor_due_ns(t);
+        if (due <= g->now_ns && floor_queued(t)) {
+            struct snic_gimbal_io *io = floor_head(g, t);
+            if (io != NULL)
+                return io;
+            floor_remove(g, t);
+        } else {
+            floor_remove(g, t);
+            gimbal_floor_offer(g, t);
+        }
+    }
+    return NULL;
+}
+
+/* ---- What is sent ---- */
+
+/* What so many units cost in time, of the part of the floor that holds. */
+static uint64_t floor_cost(const struct snic_gimbal *g, const struct gimbal_pace *p, uint32_t units)
+{
+    uint64_t whole = snic_min_u64(gimbal_cap_time(p, units), SNIC_GIMBAL__FLOOR_NS_MAX);
+    return whole * g->floor_stretch / SNIC_GIMBAL_FLOOR_ONE;
+}
+
+/* The tenant, or group, has sent the I/O; it may be due again. */
+void gimbal_floor_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
+                      const struct snic_gimbal_io *io)
+{
+    uint64_t now = g->now_ns;
+    uint64_t from = now > SNIC_GIMBAL_FLOOR_LATE_NS ? now - SNIC_GIMBAL_FLOOR_LATE_NS : 0;
+    if ((t->flags & GIMBAL_FLOORED) == 0)
+        return;
+    for (unsigned i = 0; i < 2; i++) {
+        struct gimbal_pace *p = &t->floor[i];
+        if (p->mantissa != 0)
+            p->free_ns = snic_min_u64(snic_max_u64(p->free_ns, from), now) +
+                         floor_cost(g, p, i == 0 ? io->size : 1);
+    }
+    gimbal_floor_offer(g, t);
+}
+
+/* The lane is about to send the I/O, carried by @c, of the tenant in front. */
+void gimbal_floor_sent(struct snic_gimbal *g, struct gimbal_flow *c,
+                       const struct snic_gimbal_io *io)
+{
+    struct gimbal_tenant *t = g->lane_first;
+    uint64_t due = floor_due_ns(t);
+    g->floor_late_ns = snic_max_u64(g->floor_late_ns, g->now_ns - due);
+    g->floor_ios++;
+    t->floor_ios++;
+    t->floor_op = io->op;
+    g->lane_left -= io->weighted;
+    c->debt = (uint32_t)snic_min_u64((uint64_t)c->debt + io->weighted, g->o.quantum_bytes);
+    floor_remove(g, t);
+}
+
+/* Turns have sent so much: the lane may send more. */
+void gimbal_floor_turn(struct snic_gimbal *g, uint32_t weighted)
+{
+    int64_t most = (int64_t)SNIC_GIMBAL__FLOOR_ODDS * g->o.quantum_bytes;
+    g->lane_left += (int64_t)SNIC_GIMBAL__FLOOR_ODDS * weighted;
+    if (g->lane_left > most)
+        g->lane_left = most;
+}
+
+/* Once a period: does the device deliver what the floors add up to? */
+void gimbal_floor_adapt(struct snic_gimbal *g)
+{
+    uint64_t late_ns = g->floor_late_ns;
+    uint32_t part = g->floor_part;
+    if (g->floors == 0 || g->now_ns < g->floor_ns)
+        return;
+    g->floor_ns = g->now_ns + g->o.cost_period_ns;
+    g->floor_late_ns = 0;
+    if (g->lane_first != NULL && floor_due_ns(g->lane_first) < g->now_ns)
+        late_ns = snic_max_u64(late_ns, g->now_ns - floor_due_ns(g->lane_first));
+    if (late_ns >= SNIC_GIMBAL_FLOOR_LATE_NS / 4)
+        part -= part / 16;
+    else
+        part += part / 64;
+    part = (uint32_t)snic_max_u64(part, SNIC_GIMBAL__FLOOR_LEAST);
+    g->floor_part = (uint32_t)snic_min_u64(part, SNIC_GIMBAL_FLOOR_ONE); /* I3 */
+    g->floor_stretch = UINT32_MAX / g->floor_part + (g->floor_part == SNIC_GIMBAL_FLOOR_ONE);
+}
+
+/* ---- Options and views ---- */
+
+void gimbal_floor_set(struct snic_gimbal *g, struct gimbal_tenant *t,
+                      const struct snic_gimbal_tenant_opts *o)
+{
+    uint64_t floors[2] = {o->floor_bytes_per_second, o->floor_ios_per_second};
+    floor_remove(g, t);
+    if (t->floor_timer.armed)
+        snic_wheel_cancel(&g->wheel, &t->floor_timer);
+    g->floors -= (t->flags & GIMBAL_FLOORED) != 0;
+    t->flags &= (uint8_t)~GIMBAL_FLOORED;
+    for (unsigned i = 0; i < 2; i++) {
+        struct gimbal_pace *p = &t->floor[i];
+        uint64_t due = p->mantissa != 0 ? snic_min_u64(p->free_ns, g->now_ns) : g->now_ns;
+        memset(p, 0, sizeof(*p));
+        if (floors[i] == 0)
+            continue;
+        p->free_ns = due;
+        p->limit = floors[i];
+        gimbal_cap_pace(p, floors[i]);
+        t->flags |= GIMBAL_FLOORED;
+    }
+    g->floors += (t->flags & GIMBAL_FLOORED) != 0;
+    if (g->floors == 0)
+        g->floor_part = g->floor_stretch = SNIC_GIMBAL_FLOOR_ONE;
+    gimbal_floor_offer(g, t);
+}
+
+/* The floor that holds now. */
+uint64_t gimbal_floor_now(const struct snic_gimbal *g, const struct gimbal_pace *p)
+{
+    return p->limit * g->floor_part / SNIC_GIMBAL_FLOOR_ONE; /* below 2^57 */
+}
+
+int gimbal_floor_late(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    return (t->flags & GIMBAL_FLOORED) != 0 && floor_queued(t) && floor_due_ns(t) < g->now_ns;
+}
+
+int gimbal_floor_check(const struct snic_gimbal *g)
+{
+    uint32_t listed = 0;
+    uint32_t floors = 0;
+    const struct gimbal_tenant *before = NULL;
+    for (const struct gimbal_tenant *t = g->lane_first; t != NULL; t = t->lane_next) {
+        if (++listed > g->objects || !t->laned || (t->flags & GIMBAL_FLOORED) == 0 ||
+            t->lane_prev != before)
+            return SNIC_ECORRUPT; /* I1 */
+        before = t;
+    }
+    if (g->lane_last != before)
+        return SNIC_ECORRUPT;
+    for (uint32_t i = 0; i < g->objects; i++) {
+        const struct gimbal_tenant *t = &g->tenants[i];
+        floors += (t->flags & GIMBAL_FLOORED) != 0;
+        listed -= t->laned;
+        if ((t->flags & GIMBAL_FLOORED) != 0 && floor_queued(t) && !t->laned &&
+            floor_due_ns(t) > g->now_ns && !t->floor_timer.armed)
+            return SNIC_ECORRUPT; /* I2 */
+    }
+    if (g->floor_part == 0 || g->floor_part > SNIC_GIMBAL_FLOOR_ONE)
+        return SNIC_ECORRUPT; /* I3 */
+    return listed == 0 && floors == g->floors ? 0 : SNIC_ECORRUPT;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Groups of tenants: a group takes part as one tenant would, its tenants share by weight, and all
+ * of it may change while I/Os are queued and on the device.
+ */
+#include "test_gimbal_util.h"
+
+static struct snic_gimbal_tenant_opts group_opts(uint32_t weight, uint32_t group)
+{
+    return (struct snic_gimbal_tenant_opts){
+        .opts_size = sizeof(struct snic_gimbal_tenant_opts), .weight = weight, .group = group};
+}
+
+static void group_sim(struct sim *s, uint32_t tenants)
+{
+    struct snic_gimbal_opts o = {
+        .tenants_max = tenants, .groups_max = 3, .rate_start = SEC / 2, .rate_max = SEC};
+    sim_open(s, &o);
+}
+
+static void group_tenant(struct sim *s, uint32_t tenant, uint32_t weight, uint32_t group)
+{
+    struct snic_gimbal_tenant_opts o = group_opts(weight, group);
+    assert_int_equal(snic_gimbal_tenant_add(s->x.g, tenant, &o), 0);
+}
+
+/* Within @percent of @want of the sum of both. */
+static void group_part(uint64_t a, uint64_t b, unsigned want, unsigned percent)
+{
+    double part = 100.0 * (double)a / (double)(a + b);
+    if (part < want - percent || part > want + percent)
+        fail_msg("%.1f %%, not %u", part, want);
+}
+
+static void test_gimbal_groups_errors_change_nothing(void **state)
+{
+    (void)state;
+    struct snic_gimbal_opts o = {.tenants_max = 2, .groups_max = 2};
+    struct snic_gimbal_tenant_opts t = group_opts(1, 1);
+    struct snic_gimbal_tenant_opts plain = group_opts(2, 0);
+    struct snic_gimbal_tenant_opts bad = group_opts(SNIC_GIMBAL_WEIGHT_MAX + 1, 0);
+    struct snic_gimbal_tenant_view v;
+    struct snic_gimbal_io io;
+    struct gx x;
+    gx_open(&x, &o);
+    assert_int_equal(snic_gimbal_tenant_add(x.g, 0, &t), SNIC_EINVAL); /* no such group */
+    assert_int_equal(snic_gimbal_group_add(x.g, 0, NULL), SNIC_EINVAL);
+    assert_int_equal(snic_gimbal_group_add(x.g, 3, NULL), SNIC_EINVAL);
+    assert_int_equal(snic_gimbal_group_add(x.g, 1, &t), SNIC_EINVAL); /* of a group */
+    assert_int_equal(snic_gimbal_group_add(x.g, 1, &bad), SNIC_EINVAL);
+    assert_int_equal(snic_gimbal_group_set(x.g, 1, &plain), SNIC_ENOENT);
+    assert_int_equal(snic_gimbal_group_remove(x.g, 1), SNIC_ENOENT);
+    assert_int_equal(snic_gimbal_get_group_view(x.g, 1, &v), SNIC_ENOENT);
+    assert_int_equal(gx_view(&x).groups, 0);
+    assert_int_equal(snic_gimbal_group_add(x.g, 1, &plain), 0);
+    assert_int_equal(snic_gimbal_group_add(x.g, 1, &plain), SNIC_EEXIST);
+    assert_int_equal(snic_gimbal_group_set(x.g, 1, &t), SNIC_EINVAL);
+    assert_int_equal(snic_gimbal_group_set(x.g, 1, &bad), SNIC_EINVAL);
+    assert_int_equal(snic_gimbal_tenant_add(x.g, 0, &t), 0);
+    t.group = 2;
+    assert_int_equal(snic_gimbal_tenant_set(x.g, 0, &t), SNIC_EINVAL);
+    assert_int_equal(gx_tenant(&x, 0).group, 1);
+    assert_int_equal(snic_gimbal_group_remove(x.g, 1), SNIC_EBUSY);
+    assert_int_equal(snic_gimbal_get_group_view(x.g, 1, &v), 0);
+    assert_true(v.members == 1 && v.weight == 2);
+    /* It leaves with an I/O on the device: the group's slot is not free before that is back. */
+    gx_submit(&x, &io, 0, SNIC_GIMBAL_READ, 4096);
+    assert_ptr_equal(gx_next(&x), &io);
+    assert_int_equal(snic_gimbal_tenant_set(x.g, 0, &plain), 0);
+    assert_int_equal(snic_gimbal_group_remove(x.g, 1), SNIC_EBUSY);
+    assert_int_equal(snic_gimbal_check(x.g), 0);
+    assert_int_equal(gx_tenant(&x, 0).inflight, 1);
+    snic_gimbal_complete(x.g, &io, 1, x.now);
+    assert_int_equal(snic_gimbal_group_remove(x.g, 1), 0);
+    assert_int_equal(gx_view(&x).groups, 0);
+    gx_close(&x);
+}
+
+/* Seven tenants of a group beside one: half for each, and a seventh of a half for each of them. */
+static void test_gimbal_groups_count_as_one_tenant(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {4 * KIB, 128 * KIB};
+    for (size_t k = 0; k < 2; k++) {
+        for (uint8_t op = 0; op < 2; op++) {
+            struct sim s;
+            uint64_t sum = 0;
+            uint64_t least = SNIC_NEVER;
+            uint64_t most = 0;
+            group_sim(&s, 8);
+            assert_int_equal(snic_gimbal_group_add(s.x.g, 1, NULL), 0);
+            for (uint32_t t = 0; t < 8; t++) {
+                group_tenant(&s, t, 1, t > 0);
+                sim_client(&s, t, op, sizes[k], 64, 3 * SEC);
+            }
+            sim_run(&s, 3 * SEC);
+            for (uint32_t t = 1; t < 8; t++) {
+                sum += sim_bytes(&s, t);
+                least = snic_min_u64(least, sim_bytes(&s, t));
+                most = snic_max_u64(most, sim_bytes(&s, t));
+            }
+            group_part(sim_bytes(&s, 0), sum, 50, 3);
+            assert_true(most <= least + least / 20);
+            sim_close(&s);
+        }
+    }
+}
+
+/* Weights 3 and 1 inside, group against group 2 to 1; large and small I/Os. */
+static void test_gimbal_groups_weights_on_both_levels(void **state)
+{
+    (void)state;
+    struct sim s;
+    struct snic_gimbal_tenant_opts heavy = group_opts(2, 0);
+    group_sim(&s, 4);
+    assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &heavy), 0);
+    assert_int_equal(snic_gimbal_group_add(s.x.g, 2, NULL), 0);
+    for (uint32_t t = 0; t < 4; t++) {
+        group_tenant(&s, t, t % 2 ? 1 : 3, 1 + t / 2);
+        sim_client(&s, t, SNIC_GIMBAL_READ, t % 2 ? 16 * KIB : 64 * KIB, 64, 4 * SEC);
+    }
+    sim_run(&s, 4 * SEC);
+    uint64_t first = sim_bytes(&s, 0) + sim_bytes(&s, 1);
+    uint64_t second = sim_bytes(&s, 2) + sim_bytes(&s, 3);
+    group_part(first, second, 67, 4);
+    group_part(sim_bytes(&s, 0), sim_bytes(&s, 1), 75, 3);
+    group_part(sim_bytes(&s, 2), sim_bytes(&s, 3), 75, 3);
+    sim_close(&s);
+}
+
+/* A group of which one tenant alone has I/Os gives it all of the group's share. */
+static void test_gimbal_groups_share_of_idle_is_the_others(void **state)
+{
+    (void)state;
+    struct sim s;
+    group_sim(&s, 10);
+    assert_int_equal(snic_gimbal_group_add(s.x.g, 1, NULL), 0);
+    for (uint32_t t = 0; t < 10; t++)
+        group_tenant(&s, t, 1, t > 0);
+    sim_client(&s, 0, SNIC_GIMBAL_READ, 128 * KIB, 64, 2 * SEC);
+    sim_client(&s, 4, SNIC_GIMBAL_READ, 128 * KIB, 64, 2 * SEC);
+    sim_run(&s, 2 * SEC);
+    group_part(sim_bytes(&s, 0), sim_bytes(&s, 4), 50, 2);
+    sim_close(&s);
+}
+
+/* From group to group and out of them, with I/Os everywhere, ten thousand times: nothing is lost,
+ * every invariant holds, and at the end the shares are those of where each is. */
+static void test_gimbal_groups_moved_under_load(void **state)
+{
+    (void)state;
+    struct sim s;
+    struct snic_rng r;
+    snic_rng_init(&r, support_seed());
+    group_sim(&s, 6);
+    for (uint32_t k = 1; k <= 3; k++)
+        assert_int_equal(snic_gimbal_group_add(s.x.g, k, NULL), 0);
+    for (uint32_t t = 0; t < 6; t++) {
+        group_tenant(&s, t, 1, t % 4);
+        sim_client(&s, t, t % 2, t % 3 ? 128 * KIB : 4 * KIB, 32, 5 * SEC);
+        sim_client(&s, t, SNIC_GIMBAL_READ, 16 * KIB, 8, 5 * SEC);
+    }
+    for (int i = 0; i < 10000; i++) {
+        struct snic_gimbal_tenant_opts o =
+            group_opts(1 + (uint32_t)snic_rng_below(&r, 4), (uint32_t)snic_rng_below(&r, 4));
+        if (snic_rng_below(&r, 4) == 0)
+            o.bytes_per_second = 50000000;
+        if (snic_rng_below(&r, 3) == 0)
+            o.floor_ios_per_second = 1000;
+        assert_int_equal(snic_gimbal_tenant_set(s.x.g, (uint32_t)snic_rng_below(&r, 6), &o), 0);
+        sim_run(&s, s.x.now + snic_rng_below(&r, 200000));
+        assert_int_equal(snic_gimbal_check(s.x.g), 0);
+    }
+    for (uint32_t t = 0; t < 6; t++) {
+        struct snic_gimbal_tenant_opts o = group_opts(1, t > 0);
+        assert_int_equal(snic_gimbal_tenant_set(s.x.g, t, &o), 0);
+    }
+    sim_run(&s, s.x.now + SEC / 2);
+    uint64_t before[2] = {sim_bytes(&s, 0), 0};
+    for (uint32_t t = 1; t < 6; t++)
+        before[1] += sim_bytes(&s, t);
+    sim_run(&s, s.x.now + SEC);
+    uint64_t after = 0;
+    for (uint32_t t = 1; t < 6; t++)
+        after += sim_bytes(&s, t);
+    group_part(sim_bytes(&s, 0) - before[0], after - before[1], 50, 12);
+    sim_close(&s);
+}
+
+/* The wait of any I/O of a tenant in a group stays within the bound. */
+static void test_gimbal_groups_wait_within_bound(void **state)
+{
+    (void)state;
+    struct sim s;
+    group_sim(&s, 9);
+    assert_int_equal(snic_gimbal_group_add(s.x.g, 1, NULL), 0);
+    for (uint32_t t = 0; t < 9; t++) {
+        group_tenant(&s, t, 1 + t % 3, t > 2);
+        sim_client(&s, t, t % 2, t == 8 ? 4096 : 1u << 20, t == 8 ? 1 : 16, SEC);
+    }
+    uint64_t bound = snic_gimbal_wait_max_ns(s.x.g, 8, MS);
+    assert_true(bound > snic_gimbal_wait_max_ns(s.x.g, 0, MS));
+    sim_run(&s, SEC);
+    struct snic_gimbal_tenant_view v = gx_tenant(&s.x, 8);
+    assert_true(v.ios[0] > 10 && v.wait_ns / v.ios[0] <= bound);
+    sim_close(&s);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gimbal_groups_errors_change_nothing),
+        cmocka_unit_test(test_gimbal_groups_count_as_one_tenant),
+        cmocka_unit_test(test_gimbal_groups_weights_on_both_levels),
+        cmocka_unit_test(test_gimbal_groups_share_of_idle_is_the_others),
+        cmocka_unit_test(test_gimbal_groups_moved_under_load),
+        cmocka_unit_test(test_gimbal_groups_wait_within_bound),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
