@@ -7,7 +7,7 @@
 # simulations, the CPU-minutes of each configuration and the ten tests that took most of them.
 # MODULE: only the tests of these modules (dds: those of the storage node, kvfs: of the file system,
 # ddp or minos: of the replicated table, solar: of the block transports), in builds of nothing but
-# what they need.
+# what they need. By day a system's tests take turns as the whole run's do, a module's do not.
 #
 # By day some of the tests are the night's, or take turns from commit to commit (the labels are in
 # tests/README.md), and enumerations take a sample: which, is the number SNIC_TURN, by default made
@@ -30,17 +30,20 @@ exec </dev/null
 LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 export LC_ALL DEBIAN_FRONTEND
 
-scope=everyday modules= also=
+scope=everyday modules= also= system=
 for a in "$@"; do
     case $a in
     --quick) scope=quick ;;
     --nightly) scope=nightly ;;
-    dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
+    dds) system=1 modules="$modules ring cuckoo channel files filelib offload director" ;;
     kvfs) # and what its programs want
-        modules="$modules kvop fsop kv kvfs fs" also="net channel fsdispatch hcachelink fscache" ;;
-    ddp | minos) modules="$modules ddp ddpnic member wal replica store storeclient" ;;
-    nvmet) modules="$modules nvmet" also=qos ;; # its tests want a switch
-    solar) modules="$modules ebs solar luna segments volume control" ;;
+        system=1 modules="$modules kvop fsop kv kvfs fs"
+        also="$also net channel fsdispatch hcachelink fscache" ;;
+    ddp | minos) # and what ddp_server wants
+        system=1 modules="$modules ddp ddpnic member wal replica store storeclient"
+        also="$also director" ;;
+    nvmet) modules="$modules nvmet" also="$also qos" ;; # its tests want a switch
+    solar) system=1 modules="$modules ebs solar luna segments volume control" ;;
     -*) sed -n '3,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
     esac
@@ -195,8 +198,8 @@ if [ $scope = nightly ]; then
     case $commit in *-dirty | unknown) rm -rf "$resume" ;; esac
     mkdir -p "$resume"
 fi
-rotate= # a run for some modules runs all of theirs
-[ -n "$modules" ] || rotate="--rotate asan=2,asan=3@slow,single=6,noassert=6"
+rotate= # a run for some modules runs all of theirs; for a system, it takes turns as the whole does
+[ -n "$modules" ] && [ -z "$system" ] || rotate="--rotate asan=2,asan=3@slow,single=6,noassert=6"
 # shellcheck disable=SC2086
 python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" --cost "$cost" \
     $([ $scope = nightly ] && echo "--night-in main,asan,tsan" ||

@@ -50,5 +50,7 @@
 #define member_change_learned teeth_change_learned
 #define member_change_found teeth_change_found
 #define member_change_apply teeth_change_apply
+#define member_is_blank teeth_is_blank
+#define member_renumber teeth_renumber
 
 #endif /* SNIC_TEST_MEMBER_RENAME_H */

@@ -26,8 +26,10 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
     add_test(NAME ddp_server_client COMMAND ${SNIC_PYTHON}
       ${CMAKE_CURRENT_LIST_DIR}/test_ddp_client.py $<TARGET_FILE:ddp_server>
       $<TARGET_FILE:store_driver>)
-    set_tests_properties(ddp_server_client PROPERTIES LABELS "ddp;replica;storeclient" TIMEOUT 600)
+    set_tests_properties(ddp_server_client PROPERTIES TIMEOUT 600
+      LABELS "ddp;replica;storeclient;threads;nightly@tsan")
   endif()
-  set_tests_properties(ddp_server_nodes ddp_server_redis PROPERTIES
-    LABELS "ddp;replica;waits" TIMEOUT 900)
+  set_tests_properties(ddp_server_redis PROPERTIES LABELS "ddp;replica;waits;threads" TIMEOUT 900)
+  set_tests_properties(ddp_server_nodes PROPERTIES
+    LABELS "ddp;replica;waits;threads;nightly@tsan" TIMEOUT 900)
 endif()
