@@ -36,6 +36,7 @@
 #include "snicstore/nvmefs.h"
 #include "snicstore/nvmesub.h"
 #include "snicstore/nvmetcp.h"
+#include "snicstore/nvmeauth.h"
 
 #include "snicstore/qos.h"
 #include "snicstore/nvmet.h"

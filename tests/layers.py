@@ -199,6 +199,9 @@ LAYERS = {
         # one round of work, servers
         ["report.c", "server.c"],
     ],
+    "lib/nvmeauth": [
+        ["key.c", "message.c"], ["compute.c"], ["nvmeauth.c", "ctrl.c", "host.c", "openssl.c"],
+    ],
     "lib/nvmetcp": [
         ["span.c", "pdu.c"],
         # the stream, both ways
