@@ -26,7 +26,7 @@ static void show_controllers(struct tg_text *out, const struct tg_subsystem *s)
 {
     const struct snic_nvmesub *engine = snic_nvmet_engine(tg_target(), (uint32_t)s->number);
     struct snic_nvmesub_ctrl_status c;
-    for (uint32_t i = 0; i < tg.connections; i++)
+    for (uint32_t i = 0; i < tg.connections * tg.loops; i++)
         if (snic_nvmesub_get_ctrl(engine, i, &c) == 0)
             tg_text_add(out, "  controller %u: host %s, port %u, %u I/O queues%s\n", c.cntlid,
                         c.hostnqn, c.port, c.queues, c.ending ? ", ending" : "");

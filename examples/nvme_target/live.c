@@ -59,12 +59,43 @@ static int up_refused(const struct tg_namespace *ns, const char *name, int r, st
                    snic_strerror(r), ns->io->geometry.block, ns->io->geometry.transfer_max);
 }
 
+/* What is done where the device's loop runs. */
+struct there {
+    struct tg_namespace *ns;
+    int now;
+    struct tg_error *e;
+    uint32_t tenant;
+    const struct snic_gimbal_tenant_opts *o;
+    int result;
+};
+
+static void open_there(void *ctx)
+{
+    struct there *t = ctx;
+    t->result = tg_open(tg_loops_of(t->ns, live.loop), t->ns, t->now, t->e);
+}
+
+static void close_there(void *ctx)
+{
+    tg_close(ctx);
+}
+
+static void tenant_there(void *ctx)
+{
+    struct there *t = ctx;
+    t->result = snic_qos_tenant_add(t->ns->io, t->tenant, t->o);
+    if (t->result == SNIC_EEXIST)
+        t->result = snic_qos_tenant_set(t->ns->io, t->tenant, t->o);
+}
+
 int tg_namespace_up(struct tg_namespace *ns, int now, struct tg_error *e)
 {
+    struct there there = {.ns = ns, .now = now, .e = e};
     const struct tg_subsystem *s = &tg.subs[ns->subsystem];
     const char *name = ns->path != NULL ? ns->path : "memory";
     struct snic_nvmet_ns_opts o = {.opts_size = sizeof(o), .nsid = ns->nsid, .group = ns->group};
-    if (tg_open(live.loop, ns, now, e) != 0)
+    tg_loops_call(ns, open_there, &there);
+    if (there.result != 0)
         return -1;
     o.io = ns->io;
     o.reserve = ns->qos != NULL ? snic_qos_reserve : NULL;
@@ -77,7 +108,7 @@ int tg_namespace_up(struct tg_namespace *ns, int now, struct tg_error *e)
             (void)up_refused(ns, name, r, e);
     }
     if (r < 0) {
-        tg_close(ns);
+        tg_loops_call(ns, close_there, ns);
         return -1;
     }
     ex_log(EX_INFO, "namespace %" PRIu32 " of %s: %s, %" PRIu64 " MiB%s", ns->nsid, s->nqn, name,
@@ -95,20 +126,19 @@ int tg_tenant_up(const struct tg_tenant *t, struct tg_error *e)
     for (uint32_t i = 0; i < TG_NAMESPACES; i++) {
         if (!tg.ns[i].used || tg.ns[i].qos == NULL)
             continue;
-        int r = snic_qos_tenant_add(tg.ns[i].io, id, &o);
-        if (r == SNIC_EEXIST)
-            r = snic_qos_tenant_set(tg.ns[i].io, id, &o);
-        if (r != 0)
-            return tg_fail(e, "%s: %s", t->nqn, snic_strerror(r));
+        struct there there = {.ns = &tg.ns[i], .tenant = id, .o = &o};
+        tg_loops_call(&tg.ns[i], tenant_there, &there);
+        if (there.result != 0)
+            return tg_fail(e, "%s: %s", t->nqn, snic_strerror(there.result));
     }
     return 0;
 }
 
-/* Out of the event in which the last request ended. */
+/* On the first loop, out of the event in which the last request ended. */
 static void namespace_gone(struct snic_loop_msg *msg)
 {
     (void)msg;
-    tg_close(live.closing);
+    tg_loops_call(live.closing, close_there, live.closing);
     live.closing = NULL;
     live.closed();
 }
@@ -118,7 +148,7 @@ static void namespace_removed(void *ctx, struct snic_io *io)
     (void)ctx;
     (void)io;
     live.msg.fn = namespace_gone;
-    snic_loop_defer(live.loop, &live.msg);
+    snic_loop_post(live.loop, &live.msg);
 }
 
 int tg_namespace_down(struct tg_namespace *ns, void (*done)(void), struct tg_error *e)

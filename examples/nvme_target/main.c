@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* An NVMe/TCP target on one loop. */
+/* An NVMe/TCP target; this is its first loop (loops.c has the others). */
 #include "target.h"
 
 #include <inttypes.h>
@@ -27,6 +27,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     struct snic_nvmet_stats s;
     (void)ctx;
     snic_nvmet_get_stats(g.target, &s);
+    tg_loops_stats(&s);
     const struct ex_metric all[] = {
         {"connections", s.conns, 0},
         {"queues", s.queues, 0},
@@ -62,6 +63,7 @@ static void watch(struct snic_timer *t, uint64_t now)
     if (now < g.logged_ns)
         return;
     snic_nvmet_get_stats(g.target, &s);
+    tg_loops_stats(&s);
     uint64_t refused = s.refused + s.evicted;
     if (refused != g.refused)
         ex_log(EX_WARNING,
@@ -79,7 +81,7 @@ static void watch(struct snic_timer *t, uint64_t now)
     g.busy = s.busy;
 }
 
-static void open_network(void)
+static void network_opts(struct snic_net_uring_opts *out)
 {
     uint32_t conns = (uint32_t)tg.connections;
     struct snic_net_uring_opts o = {.opts_size = sizeof(o),
@@ -88,7 +90,14 @@ static void open_network(void)
                                     .recv_size = RECV_BYTES,
                                     .taken_wait_ms = EX_TAKEN_WAIT_MS};
     o.pool_buffers = (uint32_t)snic_min_u64(32768, snic_pow2_up((uint64_t)conns * RECV_BUFFERS));
-    ex_open_files("connections", tg.connections + CONNS_BESIDE + TG_NAMESPACES);
+    *out = o;
+}
+
+static void open_network(void)
+{
+    struct snic_net_uring_opts o;
+    network_opts(&o);
+    ex_open_files("connections", (tg.connections + CONNS_BESIDE) * tg.loops + TG_NAMESPACES);
     int r = snic_net_uring_open(&g.net, g.loop, &o);
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
@@ -97,6 +106,8 @@ static void open_network(void)
 static void open_target(void)
 {
     struct snic_nvmet_opts o = {.opts_size = sizeof(o)};
+    struct snic_net_uring_opts net;
+    o.loops_max = (uint32_t)tg.loops;
     o.conns_max = (uint32_t)tg.connections;
     o.host_conns_max = (uint32_t)tg.host_connections;
     for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++)
@@ -121,6 +132,8 @@ static void open_target(void)
     if (r != 0)
         ex_die("cannot set up the target: %s", snic_strerror(r));
     tg_target_set(g.target, g.loop);
+    network_opts(&net);
+    tg_loops_open(g.target, &o, &net);
 }
 
 /* Where something was named that is refused: "FILE:LINE: ", or nothing. */
@@ -167,6 +180,7 @@ static void add_listener(const struct tg_listen *l)
     int r = snic_nvmet_listen(g.target, &a, advertise != NULL ? &shown : NULL);
     if (r < 0)
         ex_die("cannot listen on %s (--listen): %s", l->at, ex_listen_error(l->at, r));
+    tg_loops_share((uint32_t)r);
     if (snic_nvmet_listen_addr(g.target, (uint32_t)r, &a) == 0)
         (void)snic_net_addr_format(&a, at, sizeof(at));
     printf("ready %s\n", at);
@@ -200,14 +214,18 @@ int main(int argc, char **argv)
     snic_timer_init(&g.timer, watch);
     snic_loop_arm(g.loop, &g.timer, snic_loop_now(g.loop) + UINT64_C(1000000000));
     ex_signals(g.loop, stop, NULL);
+    tg_loops_run();
     int r = snic_loop_run(g.loop);
+    tg_loops_stop();
     ex_stats_stop(g.stats);
     snic_loop_cancel(g.loop, &g.timer);
     tg_control_end();
-    free(snic_nvmet_close(g.target));
+    void *mem = snic_nvmet_close(g.target);
+    tg_loops_close();
+    free(mem);
     if (tg.socket != NULL)
         tg_files_end();
-    for (uint32_t i = 0; i < TG_NAMESPACES; i++)
+    for (uint32_t i = 0; i < TG_NAMESPACES; i += (uint32_t)tg.loops)
         if (tg.ns[i].used)
             tg_close(&tg.ns[i]);
     snic_net_shut(g.net);

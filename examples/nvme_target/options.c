@@ -15,6 +15,7 @@ struct tg_options tg = {.size = UINT64_C(1) << 30,
                         .memory = 1u << 20,
                         .transfer = 128u << 10,
                         .connect_seconds = 10,
+                        .loops = 1,
                         .level = EX_INFO};
 
 static struct tg_subsystem *last; /* --subsystem */
@@ -160,7 +161,10 @@ static void check(void)
         ex_usage("--memory-per-connection %" PRIu64 ": not a multiple of 4K, at least twice "
                  "--transfer",
                  tg.memory);
-    if (tg.host_connections > tg.connections)
+    if (tg.connections * tg.loops > SNIC_NVMET_CONNS_MAX)
+        ex_usage("--connections %" PRIu64 ": more than %u of all --loops", tg.connections,
+                 SNIC_NVMET_CONNS_MAX);
+    if (tg.host_connections > tg.connections * tg.loops)
         ex_usage("--host-connections %" PRIu64 " is above --connections", tg.host_connections);
 }
 
@@ -202,8 +206,8 @@ void tg_options(int argc, char **argv)
         {"weight", EX_PARSE, NULL, "HOSTNQN=N", "with --fair: the weight of a host (1)", 0, 0,
          option_weight},
         {"connections", EX_NUMBER, &tg.connections, "N",
-         "most connections; a host has one and one for each of its I/O queues (64)", 2, 16384,
-         NULL},
+         "most connections of a loop; a host has one and one for each of its I/O queues (64)", 2,
+         16384, NULL},
         {"host-connections", EX_NUMBER, &tg.host_connections, "N",
          "most connections of one host (half of --connections)", 1, 16384, NULL},
         {"queues", EX_NUMBER, &tg.queues, "N", "most I/O queues of a controller (8)", 1, 64, NULL},
@@ -215,6 +219,9 @@ void tg_options(int argc, char **argv)
          "for the data of a connection's commands (1M)", 8192, SNIC_NVMET_DATA_BYTES_MAX, NULL},
         {"connect-seconds", EX_NUMBER, &tg.connect_seconds, "SECONDS",
          "end a connection that has sent no Connect by then (10)", 1, 3600, NULL},
+        {"loops", EX_NUMBER, &tg.loops, "N",
+         "threads: each serves connections, and every N-th namespace's device (1)", 1,
+         SNIC_NVMET_LOOPS_MAX, NULL},
         {"stats", EX_NUMBER, &tg.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &tg.metrics, "ADDRESS:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log-level", EX_PARSE, &tg.level, "error|warning|info|debug", "default info", 0, 0,

@@ -2,7 +2,7 @@
 /*
  * What the files of nvme_target share: options, the configuration as it is now (subsystems, hosts,
  * namespaces, tenants), which the command line or --config begins and `ctl` changes, and what turns
- * it into a target. All but the thread of save.c run on the loop's thread.
+ * it into a target. All but the thread of save.c, and what loops.c says, run on the first loop's.
  */
 #ifndef NVME_TARGET_H
 #define NVME_TARGET_H
@@ -95,6 +95,7 @@ struct tg_options {
     uint64_t transfer;
     uint64_t connect_seconds;
     uint64_t stats;
+    uint64_t loops;
     const char *metrics;
     enum ex_level level;
     int fair;
@@ -177,6 +178,23 @@ int tg_namespace_up(struct tg_namespace *ns, int live, struct tg_error *e);
 int tg_tenant_up(const struct tg_tenant *t, struct tg_error *e);
 /** Remove it, close its device, then @p done. 0; -1 */
 int tg_namespace_down(struct tg_namespace *ns, void (*done)(void), struct tg_error *e);
+
+/* ---- loops.c: the loops beyond the first, each with its thread ---- */
+
+/** They join the target. */
+void tg_loops_open(struct snic_nvmet *first, const struct snic_nvmet_opts *o,
+                   const struct snic_net_uring_opts *net);
+/** The loop of the namespace's device. */
+struct snic_loop *tg_loops_of(const struct tg_namespace *ns, struct snic_loop *first);
+/** Call @p fn there, and wait until it has returned. */
+void tg_loops_call(const struct tg_namespace *ns, void (*fn)(void *ctx), void *ctx);
+void tg_loops_share(uint32_t port);
+/** Start the threads; ask them to end; wait until they have, after the first loop's close. */
+void tg_loops_run(void);
+void tg_loops_stop(void);
+void tg_loops_close(void);
+/** Add their counters. */
+void tg_loops_stats(struct snic_nvmet_stats *sum);
 
 /* ---- save.c: files that a power loss leaves old or new ---- */
 

@@ -234,12 +234,13 @@ void nvmet_seat_unfence(struct nvmet_sub *sub)
     struct snic_nvmet *first = sub->s;
     for (uint32_t i = 0; i < first->loop_count; i++) {
         struct nvmet_note *n = &sub->notes[i];
+        if (n->away) {
+            n->again = 1;
+            continue;
+        }
         n->sub = sub;
         n->to = first->loops[i];
-        if (n->away)
-            n->again = 1;
-        else
-            nvmet_note_send(n);
+        nvmet_note_send(n);
     }
 }
 
