@@ -2,7 +2,7 @@
 /*
  * What the files of nvme_target share: options, the configuration as it is now (subsystems, hosts,
  * namespaces, tenants), which the command line or --config begins and `ctl` changes, and what turns
- * it into a target. All but the thread of save.c, and what loops.c says, run on the first loop's.
+ * it into a target. All run on the first loop's thread, but save.c's thread and those of loops.c.
  */
 #ifndef NVME_TARGET_H
 #define NVME_TARGET_H

@@ -39,8 +39,9 @@ class Target:
         env = dict(os.environ, **(self.env or {}))
         with open(self.path("log"), "ab") as log:
             self.process = subprocess.Popen(
-                [self.binary, "--config", self.config, "--listen", "127.0.0.1:0", *self.options,
-                 *options], stdout=subprocess.PIPE, stderr=log, env=env)
+                [self.binary, "--config", self.config, "--listen", "127.0.0.1:0", "--loops",
+                 os.environ.get("NVME_TARGET_LOOPS", "1"), *self.options, *options],
+                stdout=subprocess.PIPE, stderr=log, env=env)
         if not wait:
             return None
         line = self.process.stdout.readline().decode()

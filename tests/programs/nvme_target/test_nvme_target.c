@@ -26,6 +26,7 @@ static struct {
     struct snic_loop *loop;
     struct snic_net *net;
     struct nh a, b;
+    const char *loops;
 } g;
 static struct nh_queue admin, io, admin_b, io_b;
 static unsigned char out[1 << 17], in[1 << 17];
@@ -123,10 +124,11 @@ static void wait_log(const char *text)
 /* With more options behind those that all have. */
 static void serve(const char *const *more)
 {
-    const char *args[ARGS] = {"--listen", "127.0.0.1:0", "--size", "16M",  "--subsystem", NQN,
-                              "--host",   HOST_A,        "--host", HOST_B, "--namespace", g.file};
+    const char *args[ARGS] = {"--listen", "127.0.0.1:0", "--loops",     g.loops,  "--size",
+                              "16M",      "--subsystem", NQN,           "--host", HOST_A,
+                              "--host",   HOST_B,        "--namespace", g.file};
     for (int i = 0; more != NULL && more[i] != NULL; i++)
-        args[12 + i] = more[i];
+        args[14 + i] = more[i];
     start(args);
     wait_ready();
 }
@@ -159,9 +161,17 @@ static void close_hosts(void)
 static int begin(void **state)
 {
     (void)state;
+    g.loops = "1";
     (void)signal(SIGPIPE, SIG_IGN);
     support_tmpname(g.file, sizeof(g.file), "nvme_target");
     open_hosts();
+    return 0;
+}
+
+static int begin_loops(void **state)
+{
+    (void)begin(state);
+    g.loops = "2";
     return 0;
 }
 
@@ -262,6 +272,33 @@ static void test_nvme_target_killed_keeps_what_was_flushed(void **state)
     assert_int_equal(nh_identify(&admin, SNIC_NVME_CNS_NS_DESC, 1, in), 0);
     assert_memory_equal(in, before, sizeof(before));
     nh_close(&io);
+    nh_close(&admin);
+    stop();
+}
+
+/** Many I/O queues, so that some are on each loop, and a namespace on each: what one has written
+ * another reads. */
+static void test_nvme_target_queues_on_all_loops(void **state)
+{
+    static const char *const more[] = {"--memory", "16M", "--queues", "12", NULL};
+    static struct nh_queue q[12];
+    (void)state;
+    serve(more);
+    assert_int_equal(nh_admin(&admin, &g.a), 0);
+    for (uint16_t i = 0; i < SNIC_COUNTOF(q); i++)
+        assert_int_equal(nh_io_queue(&q[i], &admin, i + 1), 0);
+    for (uint32_t i = 0; i < SNIC_COUNTOF(q); i++)
+        for (uint32_t nsid = 1; nsid <= 2; nsid++) {
+            fill(out, sizeof(out), i * 2 + nsid);
+            assert_int_equal(nh_io(&q[i], SNIC_NVME_IO_WRITE, nsid, i * 32, 32, out, sizeof(out)),
+                             0);
+            assert_int_equal(nh_io(&q[(i + 5) % SNIC_COUNTOF(q)], SNIC_NVME_IO_READ, nsid, i * 32,
+                                   32, in, sizeof(in)),
+                             0);
+            assert_memory_equal(in, out, sizeof(out));
+        }
+    for (uint32_t i = 0; i < SNIC_COUNTOF(q); i++)
+        nh_close(&q[i]);
     nh_close(&admin);
     stop();
 }
@@ -442,7 +479,11 @@ static void test_nvme_target_startup_errors(void **state)
 
 int main(int argc, char **argv)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define TEST(f)                                                                                    \
+    cmocka_unit_test_setup_teardown(f, begin, end),                                                \
+    {                                                                                              \
+#f "_loops", f, begin_loops, end, NULL                                                     \
+    }
     const struct CMUnitTest tests[] = {
         TEST(test_nvme_target_write_read_verify),
         TEST(test_nvme_target_killed_keeps_what_was_flushed),
@@ -450,7 +491,8 @@ int main(int argc, char **argv)
         TEST(test_nvme_target_deaf_client_beside_another),
         TEST(test_nvme_target_ten_times_too_many_clients),
         TEST(test_nvme_target_garbage),
-        TEST(test_nvme_target_startup_errors),
+        TEST(test_nvme_target_queues_on_all_loops),
+        cmocka_unit_test_setup_teardown(test_nvme_target_startup_errors, begin, end),
     };
 #undef TEST
     return SUPPORT_MAIN(argc, argv, tests);

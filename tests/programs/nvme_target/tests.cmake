@@ -21,5 +21,8 @@ endforeach()
 if(SNIC_PYTHON)
   add_test(NAME nvme_ctl COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py
     $<TARGET_FILE:nvme_target>)
-  set_tests_properties(nvme_ctl PROPERTIES LABELS "nvmet" TIMEOUT 300)
+  add_test(NAME nvme_ctl_loops COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py
+    $<TARGET_FILE:nvme_target>)
+  set_tests_properties(nvme_ctl nvme_ctl_loops PROPERTIES LABELS "nvmet" TIMEOUT 300)
+  set_tests_properties(nvme_ctl_loops PROPERTIES ENVIRONMENT NVME_TARGET_LOOPS=2)
 endif()
