@@ -212,6 +212,8 @@ static int client_message(void *ctx, uint64_t id, uint64_t seq, const unsigned c
     struct ds_client *c = k.client;
     int64_t n;
 
+    if (!c->closing && ds_client_late(s, size))
+        return EX_FRONT_LATER;
     ds_reply_begin(&s->reply, c);
     c->used_ns = snic_loop_now(s->loop);
     n = c->closing ? 0 : client_args(s, msg, size);

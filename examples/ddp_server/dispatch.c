@@ -2,7 +2,8 @@
 /*
  * Commands on their way from a client to the shards of their keys, and their replies back.
  *   N4 a client whose commands under way, and their expected replies, take CLIENT_WINDOW is not
- *      read from until they are answered; nor is any with SHARD_WINDOW of all.
+ *      read from until they are answered; nor is any with SHARD_WINDOW of all. A long
+ *      command is not even begun with so much under way: its time-out (N5) counts from there.
  */
 #include "node.h"
 
@@ -11,7 +12,8 @@
 
 #define CLIENT_WINDOW ((uint64_t)1 << 20)
 #define SHARD_WINDOW ((uint64_t)128 << 20)
-#define SHARD_MOST (4 * SHARD_WINDOW) /* of all: more is refused */
+#define SHARD_MOST (4 * SHARD_WINDOW)   /* of all: more is refused */
+#define SHARD_LONG ((uint64_t)64 << 10) /* bytes of a command that waits at SHARD_WINDOW */
 #define CLIENT_REPLY_KEEP (1u << 20)
 
 struct ds_client *ds_client_find(struct ds_shard *s, uint64_t id)
@@ -119,6 +121,8 @@ static void dispatch_answer(struct ds_request *r)
         c->closing |= (r->flags & EX_FRONT_CLOSE) != 0;
     }
     s->bytes -= r->window;
+    if (s->front != NULL && s->bytes < SHARD_WINDOW)
+        ex_front_resume(s->front);
     ds_client_send(s, r->client, r->seq, &r->reply, r->silent, r->flags);
     ds_request_free(r);
 }
@@ -128,6 +132,11 @@ static void dispatch_answer(struct ds_request *r)
 int ds_client_full(const struct ds_shard *s, const struct ds_client *c)
 {
     return c->under_way > 0 && (c->bytes >= CLIENT_WINDOW || s->bytes >= SHARD_WINDOW);
+}
+
+int ds_client_late(const struct ds_shard *s, uint64_t size)
+{
+    return size >= SHARD_LONG && s->bytes >= SHARD_WINDOW;
 }
 
 static int dispatch_silent(const struct ds_call *k)

@@ -482,6 +482,8 @@ void ds_reply_begin(struct resp_reply *r, const struct ds_client *c);
 void ds_client_reply(struct ds_call *k, uint64_t seq);
 /** Is the client not to be read from (N4)? */
 int ds_client_full(const struct ds_shard *s, const struct ds_client *c);
+/** Is a command of @p size bytes to wait, for so much is under way (N4)? */
+int ds_client_late(const struct ds_shard *s, uint64_t size);
 /** A command for the shards. @return 1: the client is not read from until it is answered */
 int ds_client_begin(struct ds_call *k, uint64_t seq);
 

@@ -196,6 +196,7 @@ int ex_front_open(struct ex_front **out, const struct ex_front_opts *o, struct s
     f->conns = calloc(conns, sizeof(*f->conns));
     snic_link_init(&f->dirty);
     snic_link_init(&f->later);
+    snic_link_init(&f->put_off);
     f->flush.fn = front_flush;
     snic_timer_init(&f->turn_timer, front_turn);
     snic_timer_init(&f->watch, front_watch);

@@ -38,7 +38,9 @@ struct ex_front_opts {
     /** frame(), protocol_error() and full() are called, as by the director; a protocol_error()
         without text resets the connection. */
     struct snic_director_user user;
-    /** @return 1: no other message of this client is taken until this one is answered; else 0 */
+    /** @return 1: no other message of this client is taken until this one is answered;
+        EX_FRONT_LATER: nor this one: it is passed again, and the client not read from, after
+        ex_front_resume(); else 0 */
     int (*message)(void *ctx, uint64_t client, uint64_t seq, const unsigned char *msg, size_t size);
     void (*closed)(void *ctx, uint64_t client); /**< may be NULL                               */
     /** May be NULL: before replies leave, in each iteration with messages. What message() has put
@@ -66,6 +68,7 @@ struct ex_front_facts {
 };
 
 #define EX_FRONT_CLOSE 1u /**< a reply's flag: close when it is sent                           */
+#define EX_FRONT_LATER 2  /**< of message(): there is no room for it                          */
 
 /** @return 0, SNIC_E* of snic_net_listen(), SNIC_ENOMEM */
 int ex_front_open(struct ex_front **out, const struct ex_front_opts *o,
@@ -80,6 +83,8 @@ int ex_front_kill(struct ex_front *f, uint64_t client);
 /** Copy the reply to message @p seq; one to a client that has gone is dropped. */
 void ex_front_reply(struct ex_front *f, uint64_t client, uint64_t seq, const struct snic_iov *iov,
                     uint32_t count, uint32_t flags);
+/** Pass the messages again that message() has put off, the oldest first; soon, from the loop. */
+void ex_front_resume(struct ex_front *f);
 /** Bytes that are no message's reply, between replies; to a client that has gone they are dropped.
  * @return bytes that it has not taken yet */
 size_t ex_front_push(struct ex_front *f, uint64_t client, const void *data, size_t size);

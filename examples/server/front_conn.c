@@ -140,12 +140,14 @@ size_t ex_front_unsent(struct ex_front *f, uint64_t client)
 
 /* ---- Input ---- */
 
-/* Not read from: with many messages under way, at the hard limit until it takes replies, or F4. */
+/* Not read from: with many messages under way, at the hard limit until it takes replies, F4, or F7.
+ */
 static int front_full(const struct front_conn *c)
 {
     const struct ex_front_opts *o = &c->front->opts;
 
-    return c->next_out < c->waits || (o->limits.hard != 0 && front_unsent(c) >= o->limits.hard) ||
+    return c->is_put_off || c->next_out < c->waits ||
+           (o->limits.hard != 0 && front_unsent(c) >= o->limits.hard) ||
            c->next_seq - c->next_out >= o->pending_max;
 }
 
@@ -205,6 +207,44 @@ static void front_error(struct front_conn *c, int error, const unsigned char *da
     front_reply(c, c->next_seq++, &iov, 1, closes && c->slots != NULL);
 }
 
+/* A whole message for the engine. @return 0: it is put off (F7) */
+static int front_message(struct front_conn *c, const unsigned char *data, size_t size)
+{
+    struct ex_front *f = c->front;
+    uint64_t seq = c->next_seq++;
+    int r = f->opts.message(f->opts.ctx, c->id, seq, data, size);
+
+    if (r == EX_FRONT_LATER) {
+        c->next_seq--;
+        c->frame_state = 0;
+        c->is_put_off = 1;
+        snic_link_remove(&c->later);
+        snic_link_append(&f->put_off, &c->later);
+        return 0;
+    }
+    f->stats.messages++;
+    *front_turn_bytes(f) += size;
+    if (r == 1)
+        c->waits = seq + 1;
+    front_flush_soon(f);
+    return 1;
+}
+
+void ex_front_resume(struct ex_front *f)
+{
+    if (snic_link_alone(&f->put_off))
+        return;
+    while (!snic_link_alone(&f->put_off)) {
+        struct front_conn *c = SNIC_CONTAINER(f->put_off.next, struct front_conn, later);
+
+        c->is_put_off = 0;
+        c->active_ns = snic_loop_now(f->loop);
+        snic_link_remove(&c->later);
+        snic_link_append(&f->later, &c->later);
+    }
+    snic_loop_arm(f->loop, &f->turn_timer, snic_loop_now(f->loop));
+}
+
 /* One step over @p data. @return 1, and the bytes used in @p used; 0 more are needed */
 static int front_step(struct front_conn *c, const unsigned char *data, size_t size, size_t *used)
 {
@@ -216,15 +256,9 @@ static int front_step(struct front_conn *c, const unsigned char *data, size_t si
     if (n == 0)
         return 0;
     *used = n > 0 ? (size_t)n : size;
-    if (n > 0) {
-        uint64_t seq = c->next_seq++;
-
-        f->stats.messages++;
-        *front_turn_bytes(f) += (uint64_t)n;
-        if (f->opts.message(f->opts.ctx, c->id, seq, data, (size_t)n) == 1)
-            c->waits = seq + 1;
-        front_flush_soon(f);
-    } else if (refuse >= 0 && (uint64_t)refuse <= size) {
+    if (n > 0)
+        return front_message(c, data, (size_t)n);
+    if (refuse >= 0 && (uint64_t)refuse <= size) {
         c->frame_state = 0;
         f->stats.oversized++;
         *used = (size_t)refuse;

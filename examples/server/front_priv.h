@@ -12,6 +12,8 @@
  *   F5 a client's id is its slot and a generation: a reply to one that is gone is dropped.
  *   F6 messages and replies of one iteration of the loop are bounded, of all clients together;
  *      what is behind continues in the next one, with timers and other connections in between.
+ *   F7 a message that the engine puts off stays in the input, with its client on `put_off`, until
+ *      the engine has room again: it counts as input for the limits.
  */
 #ifndef EX_SERVER_FRONT_PRIV_H
 #define EX_SERVER_FRONT_PRIV_H
@@ -55,7 +57,8 @@ struct front_conn {
     int half_closed; /* the peer sends no more */
     int closing;
     struct snic_link dirty; /* has output to send at the end of the iteration */
-    struct snic_link later; /* has input for the next one (F6) */
+    struct snic_link later; /* has input for the next one (F6), or is put off (F7) */
+    int is_put_off;
     size_t slot_bytes;      /* of answers before their turn */
     uint64_t active_ns;     /* last received or sent */
     uint64_t soft_since_ns; /* above the soft limit since then, taking nothing; 0: it is not */
@@ -85,7 +88,8 @@ struct ex_front {
     struct snic_link dirty;
     struct snic_loop_msg flush;
     int flush_queued;
-    struct snic_link later; /* F6 */
+    struct snic_link later;   /* F6 */
+    struct snic_link put_off; /* F7, in the order in which they are passed again */
     struct snic_timer turn_timer;
     uint64_t turn_ns;
     uint64_t turn_bytes; /* of messages and replies in the iteration of turn_ns */

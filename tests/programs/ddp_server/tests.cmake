@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # ddp_server from outside, on loopback: seconds. The large harness is in harness/.
+if(TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
+  set(_server ${PROJECT_SOURCE_DIR}/examples/server)
+  snic_test(ddp_front store URING SOURCES ${_server}/front.c ${_server}/front_conn.c
+    ${_server}/front_limit.c ${_server}/front_out.c LIBS example_common LABELS ddp)
+endif()
 if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME ddp_server_nodes COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_server.py $<TARGET_FILE:ddp_server>)

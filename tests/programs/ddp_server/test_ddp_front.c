@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The front of a server: messages that its engine puts off. In simulated time. */
+#include "../../../examples/server/front.h"
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLIENTS = 3, TEXT = 4096 };
+#define MS UINT64_C(1000000)
+
+struct client {
+    struct snic_net *net;
+    struct snic_net_conn *conn; /* NULL: gone */
+    struct snic_net_send_req send;
+    struct snic_iov iov;
+    char got[TEXT];
+    size_t size;
+};
+
+/* A server of lines: each is answered by itself. One that begins with L is put off while `busy`. */
+struct setup {
+    struct snic_world *world;
+    struct snic_net_fabric *fabric;
+    struct snic_loop *loops[2];
+    struct snic_net *nets[2];
+    struct ex_server server;
+    struct ex_front *front;
+    struct client clients[CLIENTS];
+    int busy;
+    uint32_t passed; /* calls of message() */
+    uint32_t order[CLIENTS];
+    uint32_t taken; /* long lines */
+    int drained;
+};
+
+static int64_t line_frame(void *ctx, const unsigned char *data, size_t size, uint64_t *state)
+{
+    const unsigned char *end = memchr(data + *state, '\n', size - (size_t)*state);
+
+    (void)ctx;
+    *state = end != NULL ? 0 : size;
+    return end != NULL ? end - data + 1 : 0;
+}
+
+static uint32_t line_error(void *ctx, int error, const unsigned char *data, size_t size, char *out,
+                           uint32_t max)
+{
+    (void)ctx, (void)error, (void)data, (void)size, (void)out, (void)max;
+    return 0;
+}
+
+static uint32_t line_full(void *ctx, char *out, uint32_t max)
+{
+    (void)ctx, (void)out, (void)max;
+    return 0;
+}
+
+static int line_message(void *ctx, uint64_t client, uint64_t seq, const unsigned char *msg,
+                        size_t size)
+{
+    struct setup *u = ctx;
+    struct snic_iov iov = {(void *)(uintptr_t)msg, size};
+
+    u->passed++;
+    if (msg[0] == 'L' && u->busy)
+        return EX_FRONT_LATER;
+    if (msg[0] == 'L')
+        u->order[u->taken++] = (uint32_t)(client & 0xffff);
+    ex_front_reply(u->front, client, seq, &iov, 1, 0);
+    return 0;
+}
+
+static void front_drained(void *ctx)
+{
+    ((struct setup *)ctx)->drained = 1;
+}
+
+static void client_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_buf *buf)
+{
+    struct client *c = ctx;
+
+    (void)conn;
+    assert_true(c->size + buf->size <= TEXT);
+    memcpy(c->got + c->size, buf->data, buf->size);
+    c->size += buf->size;
+    snic_net_put(c->net, buf);
+}
+
+static void client_closed(void *ctx, struct snic_net_conn *conn, int reason)
+{
+    (void)conn, (void)reason;
+    ((struct client *)ctx)->conn = NULL;
+}
+
+static void client_sent(struct snic_net_send_req *s)
+{
+    (void)s;
+}
+
+static void client_send(struct setup *u, uint32_t i, const char *text)
+{
+    struct client *c = &u->clients[i];
+
+    c->iov = (struct snic_iov){(void *)(uintptr_t)text, strlen(text)};
+    memset(&c->send, 0, sizeof(c->send));
+    c->send.region = SNIC_NO_REGION;
+    c->send.done = client_sent;
+    c->send.iov = &c->iov;
+    c->send.iov_count = 1;
+    assert_int_equal(snic_net_send(c->conn, &c->send), 1);
+}
+
+static void pass(struct setup *u)
+{
+    (void)snic_world_run(u->world, snic_world_now(u->world) + 50 * MS, UINT64_MAX);
+}
+
+static void assert_got(const struct setup *u, uint32_t i, const char *text)
+{
+    assert_int_equal(u->clients[i].size, strlen(text));
+    assert_memory_equal(u->clients[i].got, text, strlen(text));
+}
+
+static void front_setup(struct setup *u)
+{
+    static const struct snic_net_stream_events events = {.recv = client_recv,
+                                                         .closed = client_closed};
+    struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed(), .nodes_max = 2};
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 8};
+    struct snic_net_addr to = {.family = SNIC_NET_SIM, .node = 0, .port = 80};
+    struct ex_front_opts o = {.in_order = 1, .pending_max = 16, .message = line_message};
+    struct snic_net_addr bound;
+
+    memset(u, 0, sizeof(*u));
+    assert_int_equal(snic_world_open(&u->world, &w), 0);
+    assert_int_equal(snic_net_fabric_open(&u->fabric, u->world, NULL), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(snic_world_loop(u->world, i, &u->loops[i]), 0);
+        assert_int_equal(snic_net_sim_open(&u->nets[i], u->fabric, u->loops[i], &net), 0);
+    }
+    u->server.listen = "sim:0:80";
+    u->server.conns_max = CLIENTS;
+    o.server = &u->server;
+    o.net = u->nets[0];
+    o.user = (struct snic_director_user){
+        .frame = line_frame, .protocol_error = line_error, .full = line_full};
+    o.ctx = u;
+    assert_int_equal(ex_front_open(&u->front, &o, &bound), 0);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        u->clients[i].net = u->nets[1];
+        assert_int_equal(
+            snic_net_connect(u->nets[1], &to, &events, &u->clients[i], &u->clients[i].conn), 0);
+        pass(u);
+    }
+}
+
+static void front_teardown(struct setup *u)
+{
+    ex_front_drain(u->front, front_drained, u);
+    pass(u);
+    assert_true(u->drained);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        if (u->clients[i].conn != NULL)
+            snic_net_abort(u->clients[i].conn);
+    pass(u);
+    ex_front_close(u->front);
+    for (uint32_t i = 0; i < 2; i++) {
+        snic_net_shut(u->nets[i]);
+        snic_loop_close(u->loops[i]);
+    }
+    snic_net_fabric_close(u->fabric);
+    snic_world_close(u->world);
+}
+
+/** It is passed again after resume, once, in its place; the oldest of several clients first. */
+static void test_ddp_front_message_put_off_comes_again(void **state)
+{
+    struct setup u;
+
+    (void)state;
+    front_setup(&u);
+    u.busy = 1;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        client_send(&u, CLIENTS - 1 - i, "a\nLong\nb\n");
+        pass(&u);
+        assert_got(&u, CLIENTS - 1 - i, "a\n");
+        assert_int_equal(u.passed, 2 * (i + 1));
+    }
+    ex_front_resume(u.front); /* there is no room yet */
+    pass(&u);
+    assert_int_equal(u.passed, 3 * CLIENTS);
+    u.busy = 0;
+    pass(&u);
+    assert_int_equal(u.passed, 3 * CLIENTS); /* nothing is polled */
+    ex_front_resume(u.front);
+    ex_front_resume(u.front);
+    pass(&u);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        assert_got(&u, i, "a\nLong\nb\n");
+        assert_int_equal(u.order[i], CLIENTS - 1 - i);
+    }
+    assert_int_equal(u.passed, 5 * CLIENTS);
+    front_teardown(&u);
+}
+
+/** While one waits others are served; clients that leave, or are drained, leave nothing. */
+static void test_ddp_front_put_off_beside_others(void **state)
+{
+    struct setup u;
+
+    (void)state;
+    front_setup(&u);
+    u.busy = 1;
+    client_send(&u, 0, "Long\nx\n");
+    client_send(&u, 1, "Lost\n");
+    pass(&u);
+    client_send(&u, 2, "c\n");
+    pass(&u);
+    assert_got(&u, 2, "c\n");
+    snic_net_abort(u.clients[1].conn);
+    pass(&u);
+    u.busy = 0;
+    ex_front_resume(u.front);
+    pass(&u);
+    assert_got(&u, 0, "Long\nx\n");
+    assert_int_equal(u.taken, 1);
+    u.busy = 1;
+    client_send(&u, 0, "Late\n");
+    pass(&u);
+    front_teardown(&u);
+    assert_got(&u, 0, "Long\nx\n"); /* it was not begun */
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ddp_front_message_put_off_comes_again),
+        cmocka_unit_test(test_ddp_front_put_off_beside_others),
+    };
+
+    return SUPPORT_MAIN(argc, argv, tests);
+}
