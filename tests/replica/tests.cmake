@@ -7,8 +7,10 @@ snic_test(replica_edges replica SOURCES test_replica_alone.c)
 snic_test(replica_foreign replica SOURCES test_replica_alone.c)
 snic_test(replica_conn replica SOURCES test_replica_alone.c test_replica_peer.c)
 snic_test(replica_link replica SOURCES test_replica_alone.c test_replica_peer.c)
-snic_test(replica_sealed replica SOURCES test_replica_alone.c test_replica_peer.c
+set(_sealed test_replica_alone.c test_replica_peer.c test_replica_sealed_peer.c
   sim/solar_cipher.c)
+snic_test(replica_sealed replica SOURCES ${_sealed})
+snic_test(replica_ciphers replica SOURCES ${_sealed})
 snic_test(replica_burst replica SOURCES ${_sim})
 snic_test(replica_crypto replica SOURCES ${_sim} CRYPTO)
 if(NOT SNIC_SINGLE) # it has the replica's sources once more
@@ -19,8 +21,8 @@ snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_config replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c sim/swarm_real.c
   sim/solar_cipher.c LABELS each3_replica_sim@single each3_replica_sim@noassert TIMEOUT 3600)
-foreach(t replica replica_crypto replica_versions replica_burst replica_sealed replica_log
-    replica_lin replica_lasting replica_config replica_sim)
+foreach(t replica replica_crypto replica_versions replica_burst replica_sealed
+    replica_ciphers replica_log replica_lin replica_lasting replica_config replica_sim)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()
