@@ -4,7 +4,8 @@
  * An NVMe/TCP target: NVM subsystems (nvmesub.h) whose namespaces are io handles, served on the
  * streams of a net handle (nvmetcp.h), with a discovery subsystem beside them.
  *
- * Depends on  snicstore/base.h, loop.h, io.h, net.h, nvme.h, nvme_wire.h, nvmesub.h, nvmetcp.h.
+ * Depends on  snicstore/base.h, loop.h, io.h, net.h, nvme.h, nvme_wire.h, nvmesub.h, nvmetcp.h,
+ *             nvmeauth.h.
  * Memory      The caller supplies all of it (memsize, open) and has it back when the target is
  *             closed; nothing is allocated. Nearly all of it is conns_max times one connection:
  *             data_bytes for data, 106 KiB for its commands with the defaults, nvmetcp.h's target.
@@ -48,7 +49,14 @@
  * snic_nvmet_close() on its own thread; these return when all of them have been called.
  *
  * Reservations that persist through power loss (PTPL) need a store, which this target does not
- * have: to set PTPL ends with Internal Error. Authentication is not offered.
+ * have: to set PTPL ends with Internal Error.
+ *
+ * Authentication (nvmeauth.h). With snic_nvmet_auth() hosts that have a key have to prove it, on
+ * each connection, before any other command of it is served: Connect announces that (ATR), other
+ * commands get Authentication Required, and the connection is closed when a transaction fails, or
+ * lasts longer than limit_ns. Until then it is one that may be closed to make room, and does not
+ * count for host_conns_max: so who only knows a host's name cannot keep it out. A connection may
+ * be authenticated again; if that fails it ends.
  */
 #ifndef SNIC_NVMET_H
 #define SNIC_NVMET_H
@@ -59,6 +67,7 @@
 #include "snicstore/net.h"
 #include "snicstore/nvme.h"
 #include "snicstore/nvme_wire.h"
+#include "snicstore/nvmeauth.h"
 #include "snicstore/nvmesub.h"
 #include "snicstore/nvmetcp.h"
 
@@ -147,6 +156,36 @@ SNIC_API void snic_nvmet_stop(struct snic_nvmet *t) SNIC_NONNULL(1);
  * @return the memory given to open or join: of the first loop, valid until the others have returned
  */
 SNIC_API void *snic_nvmet_close(struct snic_nvmet *t) SNIC_NONNULL(1);
+
+/* ---- Authentication ---- */
+
+/** The keys of @p hostnqn, in @p out, which is overwritten after use. @return 0; SNIC_ENOENT it has
+ * none, and need not authenticate */
+typedef int (*snic_nvmet_keys_fn)(void *ctx, const char *hostnqn, struct snic_nvmeauth_keys *out);
+typedef int (*snic_nvmet_random_fn)(struct snic_nvmeauth_random *out);
+
+/** Zero it, set opts_size, ops, random and keys. */
+struct snic_nvmet_auth_opts {
+    uint32_t opts_size;
+    uint32_t hashes;   /**< permitted, SNIC_NVMEAUTH_HASHES or a part; default all               */
+    uint32_t groups;   /**< permitted, SNIC_NVMEAUTH_GROUPS or a part; default all                */
+    uint32_t reserved; /**< 0                                                                   */
+    uint64_t limit_ns; /**< from Connect, and of a transaction; default 30 s                     */
+    const struct snic_nvmeauth_ops *ops; /**< borrowed until close: snic_nvmeauth_openssl() */
+    snic_nvmet_random_fn random;         /**< snic_nvmeauth_openssl_random()                     */
+    snic_nvmet_keys_fn keys;             /**< called on the first loop, by subsystem_add for each
+                                              of its hosts, later for each message                */
+    void *ctx;                           /**< of keys                                            */
+};
+/**
+ * Require authentication of the hosts that have keys. Of a subsystem with ANY_HOST these are still
+ * to be named in its hosts: of others nothing is required. [owner]
+ * @param o  copied
+ * @return 0; SNIC_EINVAL an option, or not the first loop; SNIC_EBUSY there is a subsystem already
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_auth(struct snic_nvmet *t,
+                                            const struct snic_nvmet_auth_opts *o)
+    SNIC_NONNULL(1, 2);
 
 /* ---- Subsystems, namespaces, addresses ---- */
 
@@ -255,7 +294,9 @@ struct snic_nvmet_stats {
     uint64_t busy;       /**< Connects beyond host_conns_max                                    */
     uint64_t unknown;    /**< Connects of a subsystem that is not here                          */
     uint64_t violations; /**< connections ended for what the peer sent                          */
-    uint64_t timeouts;   /**< connections ended because Connect or data did not come            */
+    uint64_t timeouts;   /**< connections ended because Connect, authentication or data did not
+                              come                                                              */
+    uint64_t denied;     /**< connections ended because authentication failed                   */
     uint64_t admin;      /**< fabrics and admin commands                                        */
     uint64_t reads;      /**< that ended well, as the following                                 */
     uint64_t writes;

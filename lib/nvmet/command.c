@@ -78,6 +78,7 @@ static void nvmet_cmd_submit(struct nvmet_cmd *cmd)
     n->data = cmd->in + cmd->to_host > 0 ? cmd->data : NULL;
     if (cmd->to_host > 0)
         memset(cmd->data, 0, cmd->to_host); /* what it does not fill shows nothing old */
+    cmd->auth = NVMET_AUTH_NONE;
     c->sought = 1;
     c->active++;
     nvmet_cmd_enter(cmd, NVMET_CMD_SUBSYSTEM, NULL);

@@ -159,10 +159,28 @@ static void nvmet_conn_connected(struct nvmet_cmd *cmd)
         c->s->stats.queues++;
         c->queue = c->mark = c->seat.queue;
     }
-    snic_link_remove(&c->link);
-    snic_link_append(&c->s->up, &c->link);
+    if (c->seat.unproven) {
+        c->proof_ns = snic_loop_now(c->s->loop) + c->s->first->auth.limit_ns;
+    } else {
+        snic_link_remove(&c->link);
+        snic_link_append(&c->s->up, &c->link);
+    }
     int r = snic_nvmetcp_target_connected(c->t, &q);
     SNIC_ASSERT(r == 0 || r == SNIC_ENOTCONN); /* the engine has checked the entry */
+}
+
+/* What an authentication command has led to, before its response is sent. */
+static void nvmet_conn_proof(struct nvmet_conn *c, uint8_t result)
+{
+    if (result == NVMET_AUTH_PENDING && c->proof_ns == SNIC_NEVER)
+        c->proof_ns = snic_loop_now(c->s->loop) + c->s->first->auth.limit_ns;
+    if (result != NVMET_AUTH_DONE)
+        return;
+    c->proof_ns = SNIC_NEVER;
+    if (c->kind == NVMET_CONN_IO)
+        snic_nvmesub_io_authenticated(&c->queue);
+    snic_link_remove(&c->link);
+    snic_link_append(&c->s->up, &c->link);
 }
 
 void nvmet_conn_return(struct nvmet_mail *m)
@@ -170,6 +188,7 @@ void nvmet_conn_return(struct nvmet_mail *m)
     struct nvmet_cmd *cmd = SNIC_CONTAINER(m, struct nvmet_cmd, mail);
     struct nvmet_conn *c = cmd->c;
     struct snic_nvme_cqe cqe = cmd->u.sub.cqe;
+    uint8_t auth = cmd->auth;
     SNIC_ASSERT(cmd->state == NVMET_CMD_SUBSYSTEM && c->active > 0);
     c->active--;
     if (cmd->result == NVMET_BACK_NONE || c->stopping) {
@@ -181,7 +200,10 @@ void nvmet_conn_return(struct nvmet_mail *m)
         nvmet_conn_connected(cmd);
     if (cmd->kind == NVMET_KIND_FORWARD)
         snic_nvmesub_io_finish(c->sub->view, &c->queue, 0, &cqe);
+    nvmet_conn_proof(c, auth);
     nvmet_cmd_finish(cmd, &cqe, cmd->u.sub.data_out);
+    if (auth == NVMET_AUTH_OVER)
+        nvmet_conn_kill(c, SNIC_EACCES, 1); /* behind the response */
 }
 
 void nvmet_conn_end(struct nvmet_mail *m)
@@ -317,6 +339,8 @@ static void nvmet_conn_output(struct nvmet_conn *c)
 
 static void nvmet_conn_serve(struct nvmet_conn *c)
 {
+    if (!c->stopping && c->proof_ns <= snic_loop_now(c->s->loop))
+        nvmet_conn_kill(c, SNIC_ETIMEDOUT, 0);
     do {
         nvmet_conn_events(c);
         nvmet_cmd_memory(c);
@@ -328,6 +352,8 @@ static void nvmet_conn_serve(struct nvmet_conn *c)
         return;
     }
     uint64_t at = c->over ? SNIC_NEVER : snic_nvmetcp_target_deadline_ns(c->t);
+    if (!c->stopping)
+        at = snic_min_u64(at, c->proof_ns);
     if (at == c->armed_ns)
         return;
     c->armed_ns = at;
@@ -418,6 +444,7 @@ static void nvmet_conn_begin(struct nvmet_conn *c)
     atomic_store_explicit(&c->gone, 0, memory_order_relaxed); /* no other loop uses it now */
     memset(&c->seat, 0, sizeof(c->seat));
     snic_link_init(&c->seat.link);
+    c->proof_ns = SNIC_NEVER;
     c->flush_next = 0;
     c->sending = 0;
     c->tenant = 0;

@@ -90,6 +90,14 @@ enum nvmet_at {
 /* What the device's loop returns a command with. */
 enum nvmet_back { NVMET_BACK_NONE = 0, NVMET_BACK_DONE, NVMET_BACK_GRANTED, NVMET_BACK_RETURNED };
 
+/* What an authentication command has led to. */
+enum nvmet_auth_result {
+    NVMET_AUTH_NONE = 0,
+    NVMET_AUTH_PENDING,
+    NVMET_AUTH_DONE,
+    NVMET_AUTH_OVER
+};
+
 enum nvmet_conn_kind { NVMET_CONN_NEW = 0, NVMET_CONN_ADMIN, NVMET_CONN_IO };
 
 struct nvmet_cmd {
@@ -125,11 +133,11 @@ struct nvmet_cmd {
     uint32_t range;  /* DISCARD: the next one */
     uint32_t status; /* for BACK_DONE, and credit */
     uint32_t credit;
-    uint8_t where;     /* enum nvmet_at */
-    uint8_t cancelled; /* no step follows */
-    uint8_t flushing;  /* its own flush is at the device, FUA */
-    uint8_t result;    /* enum nvmet_back, of the owner, too; 1: it was aborted */
-    uint8_t pad;
+    uint8_t where;       /* enum nvmet_at */
+    uint8_t cancelled;   /* no step follows */
+    uint8_t flushing;    /* its own flush is at the device, FUA */
+    uint8_t result;      /* enum nvmet_back, of the owner, too; 1: it was aborted */
+    uint8_t auth;        /* enum nvmet_auth_result */
     uint16_t aborts_cid; /* an Abort: of this connection, while it is on the way there */
     struct nvmet_conn *aborts;
     /* the subsystem's, or of the device's loop */
@@ -143,12 +151,14 @@ struct nvmet_cmd {
 struct nvmet_seat {
     struct snic_link link; /* first->seats */
     struct nvmet_sub *sub;
-    uint32_t number; /* of the engine */
-    uint32_t tenant; /* of the last Connect */
-    uint8_t kind;    /* enum nvmet_conn_kind */
-    uint8_t reason;  /* of END */
-    uint8_t pad[2];
+    uint32_t number;  /* of the engine */
+    uint32_t tenant;  /* of the last Connect */
+    uint8_t kind;     /* enum nvmet_conn_kind */
+    uint8_t reason;   /* of END */
+    uint8_t unproven; /* not yet authenticated, and has to be */
+    uint8_t pad;
     struct snic_nvmesub_queue queue;
+    struct snic_nvmeauth auth;
 };
 
 struct nvmet_conn {
@@ -178,6 +188,7 @@ struct nvmet_conn {
     struct nvmet_mail lost;
     struct nvmet_mail stop; /* STOPPED, and its answer */
     struct nvmet_mail end;
+    uint64_t proof_ns;   /* when authentication has to be complete, or SNIC_NEVER */
     uint32_t flush_next; /* of these flushes */
     struct nvmet_dev *flush_dev;
     struct nvmet_mail flush_mail;
@@ -309,6 +320,7 @@ struct snic_nvmet {
     size_t sub_size;
     struct nvmet_sub *subs; /* subsystems_max, then discovery */
     struct snic_link seats;
+    struct snic_nvmet_auth_opts auth; /* ops NULL: none */
     uint32_t seat_count;
     uint32_t pending; /* QUIESCEs and UNFENCEs that loops have not answered */
 };
@@ -388,6 +400,14 @@ void nvmet_seat_abort(struct nvmet_sub *sub, const struct snic_nvmesub_action *a
 void nvmet_seat_quiesce(struct nvmet_sub *sub, const struct snic_nvmesub_action *a);
 void nvmet_seat_unfence(struct nvmet_sub *sub);
 void nvmet_seat_removed(struct nvmet_mail *m);
+
+/* auth.c, on the owner's loop */
+/** Does the host have to authenticate? Flags of its rule. */
+uint32_t nvmet_auth_rule(const struct snic_nvmet *first, const char *hostnqn);
+/** A Connect was successful. */
+void nvmet_auth_connected(struct nvmet_cmd *cmd, const struct snic_nvme_cqe *cqe);
+/** Authentication Send or Receive. */
+void nvmet_auth_command(struct nvmet_sub *sub, const struct snic_nvmesub_action *a);
 
 /* subsystem.c */
 /** Carry out the engine's actions; inside one of them it only returns. */

@@ -26,7 +26,7 @@ static uint32_t nvmet_seat_conns(const struct snic_nvmet *first, uint32_t tenant
     uint32_t n = 0;
     for (struct snic_link *l = first->seats.next; l != &first->seats; l = l->next) {
         const struct nvmet_seat *seat = SNIC_CONTAINER(l, struct nvmet_seat, link);
-        n += seat->kind != NVMET_CONN_NEW && seat->tenant == tenant;
+        n += seat->kind != NVMET_CONN_NEW && !seat->unproven && seat->tenant == tenant;
     }
     return n;
 }
@@ -105,6 +105,8 @@ void nvmet_seat_stopped(struct nvmet_mail *m)
         first->seat_count--;
         c->seat.sub = NULL;
         c->seat.kind = NVMET_CONN_NEW;
+        c->seat.unproven = 0;
+        snic_nvmeauth_fini(&c->seat.auth);
     }
     nvmet_mail_send(first, c->s, &c->stop, nvmet_conn_left); /* S1 */
     if (sub != NULL)
@@ -132,6 +134,7 @@ void nvmet_seat_return(struct nvmet_sub *sub, const struct snic_nvmesub_action *
         seat->kind = a->attached ? NVMET_CONN_IO : NVMET_CONN_ADMIN;
         if (a->attached)
             seat->queue = a->queue;
+        nvmet_auth_connected(cmd, &a->cmd->cqe);
     }
     nvmet_mail_send(sub->s, cmd->c->s, &cmd->mail, nvmet_conn_return);
 }

@@ -39,7 +39,7 @@ static void nvmet_sub_act(struct nvmet_sub *sub, const struct snic_nvmesub_actio
         nvmet_seat_abort(sub, a);
         break;
     case SNIC_NVMESUB_AUTH:
-        snic_nvmesub_auth_done(sub->engine, a->cmd, SNIC_NVMET__FAIL(INVALID_OPCODE));
+        nvmet_auth_command(sub, a);
         break;
     case SNIC_NVMESUB_PERSIST:
         snic_nvmesub_persisted(sub->engine, a->nsid, a->sequence, SNIC_ENOTSUP);
@@ -123,7 +123,8 @@ int nvmet_sub_open(struct nvmet_sub *sub, const struct snic_nvmet_subsystem_opts
     sub->any_host = (flags & SNIC_NVMESUB_ANY_HOST) != 0;
     memcpy(sub->subnqn, o->subnqn, strlen(o->subnqn) + 1);
     for (uint32_t i = 0; r == 0 && i < o->host_count; i++)
-        r = snic_nvmesub_allow(sub->engine, o->hosts[i], 0, NULL, 0);
+        r = snic_nvmesub_allow(sub->engine, o->hosts[i], nvmet_auth_rule(sub->s, o->hosts[i]), NULL,
+                               0);
     if (r != 0)
         nvmet_sub_fini(sub);
     return r;

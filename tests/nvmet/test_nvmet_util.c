@@ -122,7 +122,7 @@ static void tx_open_target(struct tx *x)
     x->t = x->all[0];
 }
 
-static void tx_open_subsystem(struct tx *x)
+void tx_open_subsystem(struct tx *x)
 {
     struct snic_net_addr a = tx_addr(0);
     assert_int_equal(snic_nvmet_listen(x->t, &a, NULL), 0);

@@ -60,6 +60,8 @@ int tx_with_both(void **state);
 /** The address of loop @p i. */
 struct snic_net_addr tx_addr(uint32_t i);
 void tx_open(struct tx *x);
+/** With idle tx_open() leaves it out. */
+void tx_open_subsystem(struct tx *x);
 void tx_close(struct tx *x);
 /** The target alone, before. */
 void tx_close_target(struct tx *x);

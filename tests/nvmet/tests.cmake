@@ -7,4 +7,5 @@ if("qos" IN_LIST SNIC_BUILT_MODULES)
   snic_test(nvmet_random nvmet SOURCES ${_nvmet} test_nvmet_play.c)
   snic_test(nvmet_threads nvmet URING SOURCES test_nvmet_play.c support/nvmehost.c
     LABELS threads)
+  snic_test(nvmet_auth nvmet CRYPTO SOURCES ${_nvmet})
 endif()

@@ -260,6 +260,38 @@ uint32_t nh_property_get(struct nh_queue *q, uint32_t at, uint64_t *value)
     return nh_run(q, &e, NULL, 0, value);
 }
 
+uint32_t nh_auth(struct nh_queue *q, uint8_t type, void *data, uint32_t bytes)
+{
+    struct snic_nvme_sqe e = {
+        .opcode = SNIC_NVME_FABRICS, .nsid = type, .cdw10 = SNIC_NVMEAUTH_CDW10, .cdw11 = bytes};
+    return nh_run(q, &e, data, bytes, NULL);
+}
+
+uint32_t nh_authenticate(struct nh_queue *q)
+{
+    static uint16_t tid;
+    static uint8_t in[4096], out[4096];
+    struct snic_nvmeauth_random random;
+    const struct nh *h = q->h;
+    uint32_t status = 0;
+    if (q->proof.hashes == 0)
+        snic_nvmeauth_init(&q->proof, h->hostnqn, h->subnqn, SNIC_NVMEAUTH_HASHES,
+                           h->groups != 0 ? h->groups : SNIC_NVMEAUTH_GROUPS);
+    int n = snic_nvmeauth_host_start(&q->proof, tid++, out, sizeof(out));
+    while (status == 0 && n > 0) {
+        status = nh_auth(q, SNIC_NVME_FABRICS_AUTH_SEND, out, (uint32_t)n);
+        if (status != 0 || q->proof.state == SNIC_NVMEAUTH_DONE ||
+            q->proof.state == SNIC_NVMEAUTH_OVER)
+            break;
+        status = nh_auth(q, SNIC_NVME_FABRICS_AUTH_RECEIVE, in, sizeof(in));
+        if (status == 0 && h->random(&random) != 0)
+            abort();
+        if (status == 0)
+            n = snic_nvmeauth_host_step(&q->proof, h->auth, &h->keys, &random, in, sizeof(in), out);
+    }
+    return status;
+}
+
 uint32_t nh_connect(struct nh_queue *q, uint16_t qid, uint16_t cntlid)
 {
     struct snic_nvme_connect_data d;
@@ -280,6 +312,12 @@ uint32_t nh_connect(struct nh_queue *q, uint16_t qid, uint16_t cntlid)
     if (status == 0)
         q->cntlid = (uint16_t)result;
     snic_nvmetcp_host_inline(q->e, qid == 0 ? 8192 : h->capsule);
+    q->required = status == 0 && (result & SNIC_NVME_CONNECT_ATR) != 0;
+    if (q->required && h->auth != NULL) {
+        status = nh_authenticate(q);
+        if (status == 0 && q->proof.state != SNIC_NVMEAUTH_DONE)
+            status = SNIC_NVME_SC_AUTH_REQUIRED;
+    }
     return status;
 }
 

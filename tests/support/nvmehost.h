@@ -10,6 +10,7 @@
 #include "snicstore/net.h"
 #include "snicstore/nvme.h"
 #include "snicstore/nvme_wire.h"
+#include "snicstore/nvmeauth.h"
 #include "snicstore/nvmetcp.h"
 
 struct nh {
@@ -24,7 +25,11 @@ struct nh {
     uint32_t entries; /* of I/O queues */
     uint32_t capsule; /* in-capsule data of I/O queues */
     uint32_t no_sq_flow;
-    void (*after)(void); /* after each iteration of the loop; may be NULL */
+    void (*after)(void);                  /* after each iteration of the loop; may be NULL */
+    const struct snic_nvmeauth_ops *auth; /* NULL: it never authenticates */
+    int (*random)(struct snic_nvmeauth_random *out);
+    struct snic_nvmeauth_keys keys;
+    uint32_t groups; /* that it offers; 0: all */
 };
 
 /** One iteration of the loop; a world in which nothing can happen any more is a failure. */
@@ -49,6 +54,8 @@ struct nh_queue {
     uint32_t term; /* FES of a TermReq */
     uint16_t cntlid;
     uint16_t pad;
+    uint32_t required; /* Connect's completion has asked for authentication */
+    struct snic_nvmeauth proof;
 };
 
 struct nh_cmd {
@@ -76,6 +83,11 @@ uint32_t nh_run(struct nh_queue *q, const struct snic_nvme_sqe *e, void *data, u
 
 /** Connect queue @p qid; qid 0 becomes an enabled controller. @return the status */
 uint32_t nh_connect(struct nh_queue *q, uint16_t qid, uint16_t cntlid);
+/** An Authentication Send or Receive (SNIC_NVME_FABRICS_AUTH_*). @return its status */
+uint32_t nh_auth(struct nh_queue *q, uint8_t type, void *data, uint32_t bytes);
+/** A transaction. @return the first status that is not 0; 0 the messages were exchanged, see
+ * q->proof; or 0xffff */
+uint32_t nh_authenticate(struct nh_queue *q);
 /** Open and connect an admin queue; its controller is enabled. @return the status, or 0xffff */
 uint32_t nh_admin(struct nh_queue *q, struct nh *h);
 /** Open and connect I/O queue @p qid of it. */
