@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "config.h"
 
+#include "remote.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,8 +50,8 @@ size_t ex_server_options(struct ex_server *s, struct ex_option *out)
     };
 
     (void)snprintf(s->help[0], sizeof(s->help[0]), "clients; default %s", s->listen);
-    (void)snprintf(s->help[1], sizeof(s->help[1]), "image file or block device; default %s",
-                   s->file);
+    (void)snprintf(s->help[1], sizeof(s->help[1]),
+                   "image file, block device or nvme-tcp://ADDRESS:PORT/NQN; default %s", s->file);
     (void)snprintf(s->help[2], sizeof(s->help[2]), "of the monolith's files; default %s",
                    s->directory);
     (void)snprintf(s->help[3], sizeof(s->help[3]), "most clients; default %" PRIu64, s->conns_max);
@@ -117,7 +119,10 @@ void ex_server_begin(struct ex_server *s)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full device */
     ex_server_descriptors(s);
     if (s->socket == NULL) {
-        (void)snprintf(s->socket_path, sizeof(s->socket_path), "%s.sock", s->file);
+        /* Of a remote device its subsystem's name, in the current folder. */
+        const char *name = ex_remote_is(s->file) ? strrchr(s->file, '/') + 1 : s->file;
+        int length = ex_remote_is(s->file) ? (int)strcspn(name, "?") : (int)strlen(name);
+        (void)snprintf(s->socket_path, sizeof(s->socket_path), "%.*s.sock", length, name);
         s->socket = s->socket_path;
     }
     ex_server_check(s);

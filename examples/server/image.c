@@ -53,6 +53,16 @@ static int image_blank(const char *path)
     return blank;
 }
 
+/* Of a remote device, whose size is its own. */
+static int image_remote_blank(struct snic_io *io)
+{
+    uint64_t size = io->geometry.size, begin = (uint64_t)EX_BLANK_BYTES,
+             end = (uint64_t)EX_BLANK_END;
+
+    return ex_remote_zeros(io, 0, size < begin ? size : begin) &&
+           ex_remote_zeros(io, size < end ? 0 : size - end, size);
+}
+
 /*
  * Only a file without content gets its size from us: a longer file would hide that an image
  * was cut off, and no image grows with its file.
@@ -82,6 +92,12 @@ static void image_open_io(struct ex_image *i, struct snic_loop *loop, const stru
     int os_error = 0;
     int r;
 
+    memset(&i->remote, 0, sizeof(i->remote));
+    if (ex_remote_is(o->path)) {
+        ex_remote_open(&i->remote, loop, o->path, o->depth);
+        i->io = i->remote.io;
+        return;
+    }
     io.path = o->path;
     io.depth = o->depth;
     io.flags = SNIC_IO_OPEN_LOCK | (o->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
@@ -109,7 +125,7 @@ static int image_format(struct ex_image *i, const struct ex_image_opts *o,
     struct snic_files_format_opts f = {.opts_size = sizeof(f)};
     int r;
 
-    if (!image_blank(o->path))
+    if (ex_remote_is(o->path) ? !image_remote_blank(i->io) : !image_blank(o->path))
         ex_die("'%s' is not a snicstore image and not empty: it is left as it is; name another "
                "file, or empty this one",
                o->path);
@@ -161,6 +177,7 @@ int ex_image_close(struct ex_image *i)
     int r = snic_files_unmount(i->files);
 
     snic_io_close(i->io);
+    ex_remote_close(&i->remote);
     free(i->memory);
     return r;
 }

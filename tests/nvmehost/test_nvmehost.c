@@ -3,6 +3,7 @@
  * Options, names, refusals, lost targets, ANA, events, results.
  */
 #include "test_nvmehost_util.h"
+#include "wire.h"
 
 #include <string.h>
 
@@ -198,6 +199,12 @@ static void test_nvmehost_refusals_named(void **state)
     hx_close(&x);
 }
 
+static void ana(uint32_t port, uint8_t state)
+{
+    assert_int_equal(snic_nvmesub_ana_set(snic_nvmet_engine(x.t, 0), 1, port, state), 0);
+    snic_nvmet_run(x.t);
+}
+
 /* ---- Lost targets ---- */
 
 /* A target that dies and returns: what was in flight is done by the new one. */
@@ -283,6 +290,64 @@ static void test_nvmehost_silence_fences_changes(void **state)
     hx_close(&x);
 }
 
+/* A write that the network, or the device, holds while its path is given up must not land on what
+ * came later. */
+static void test_nvmehost_held_write_lands_on_nothing_newer(void **state)
+{
+    static struct wire wire;
+    static const struct snic_fault slow = {
+        .kind = SNIC_FAULT_DELAY, .after = 1, .delay_ns = 10 * HX_S};
+    (void)state;
+    for (uint32_t late = 0; late < 8; late++) {
+        struct hx_req w1;
+        hx_opts(&x);
+        x.paths = 2;
+        x.stubborn = 1;
+        x.o.kato_ms = 8000;
+        x.o.io_ns = 200 * HX_MS;
+        hx_open_target(&x);
+        struct snic_net_addr to = x.addrs[1];
+        wire_open(&wire, x.world, x.fabric, 3, 4421, &to);
+        x.addrs[1].node = 3;
+        hx_open_host(&x);
+        assert_int_equal(snic_nvmehost_wait(x.h, 10 * HX_S), 0);
+        x.io = snic_nvmehost_io(x.h);
+        ana(0, SNIC_NVME_ANA_NON_OPTIMIZED);
+        hx_run(&x, 200 * HX_MS);
+        assert_int_equal(hx_stats(&x).usable, 2);
+        memset(data, 1, 4096);
+        memset(data + 4096, 2, 4096);
+        if (late % 2 == 0)
+            snic_net_fabric_partition(x.fabric, 3, 1, 1);
+        else
+            assert_int_equal(snic_disk_fault(x.disk, &slow), 0);
+        hx_start(&x, &w1, SNIC_IO_WRITE, 0, data, 4096);
+        hx_run(&x, 50 * HX_MS);
+        snic_net_fabric_partition(x.fabric, 3, 1, 1);
+        hx_run(&x, 350 * HX_MS); /* the path is given up, the write is in the network */
+        assert_int_equal(hx_stats(&x).up, 1);
+        if (late < 4)
+            hx_run(&x, late * HX_S);
+        else
+            hx_run(&x, late * 7 * HX_S); /* longer than fence_ns */
+        if (late >= 4)
+            assert_int_equal(w1.done, 1);
+        if (w1.done) {
+            assert_int_equal(hx_do(&x, SNIC_IO_WRITE, 0, data + 4096, 4096), 4096);
+            snic_net_fabric_partition(x.fabric, 3, 1, 0);
+        } else {
+            snic_net_fabric_partition(x.fabric, 3, 1, 0);
+            assert_int_equal(hx_wait(&x, &w1), 4096);
+            assert_int_equal(hx_do(&x, SNIC_IO_WRITE, 0, data + 4096, 4096), 4096);
+        }
+        hx_run(&x, 20 * HX_S);
+        assert_memory_equal(snic_disk_bytes(x.disk), data + 4096, 4096);
+        hx_close_host(&x);
+        wire_close(&wire);
+        hx_close(&x);
+    }
+}
+
 /* ---- Events ---- */
 
 static void test_nvmehost_resize_followed(void **state)
@@ -302,12 +367,6 @@ static void test_nvmehost_resize_followed(void **state)
     assert_int_equal(hx_do(&x, SNIC_IO_READ, HX_BYTES - HX_BLOCK, back, HX_BLOCK), SNIC_ERANGE);
     assert_int_equal(hx_stats(&x).connects, 1);
     hx_close(&x);
-}
-
-static void ana(uint32_t port, uint8_t state)
-{
-    assert_int_equal(snic_nvmesub_ana_set(snic_nvmet_engine(x.t, 0), 1, port, state), 0);
-    snic_nvmet_run(x.t);
 }
 
 /* Requests follow the ANA states; with no path left they wait. */
@@ -407,6 +466,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmehost_target_returns_requests_done),
         cmocka_unit_test(test_nvmehost_target_lost_results),
         cmocka_unit_test(test_nvmehost_silence_fences_changes),
+        cmocka_unit_test(test_nvmehost_held_write_lands_on_nothing_newer),
         cmocka_unit_test(test_nvmehost_resize_followed),
         cmocka_unit_test(test_nvmehost_ana_followed),
         cmocka_unit_test(test_nvmehost_status_becomes_error),

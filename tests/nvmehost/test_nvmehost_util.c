@@ -8,8 +8,8 @@ void hx_opts(struct hx *x)
     memset(x, 0, sizeof(*x));
     x->paths = 1;
     x->t_opts.opts_size = sizeof(x->t_opts);
-    x->t_opts.conns_max = 32;
-    x->t_opts.host_conns_max = 32;
+    x->t_opts.conns_max = 16;
+    x->t_opts.host_conns_max = 16;
     x->t_opts.data_max = 64u << 10;
     x->t_opts.data_bytes = 256u << 10;
     x->d.opts_size = sizeof(x->d);
@@ -53,9 +53,10 @@ void hx_start_target(struct hx *x)
     x->ns.io = x->tio;
     assert_int_equal(snic_nvmet_ns_add(x->t, 0, &x->ns), 1);
     for (uint32_t i = 0; i < x->paths; i++) {
-        x->addrs[i] = (struct snic_net_addr){
+        struct snic_net_addr a = {
             .family = SNIC_NET_SIM, .node = 1, .port = (uint16_t)(HX_PORT + i)};
-        assert_int_equal(snic_nvmet_listen(x->t, &x->addrs[i], NULL), i);
+        assert_int_equal(snic_nvmet_listen(x->t, &a, NULL), i);
+        x->addrs[i] = a;
     }
 }
 

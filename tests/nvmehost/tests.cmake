@@ -4,6 +4,7 @@ set(_io conformance/conformance_io.c conformance/conformance_io_refuse.c
   conformance/conformance_io_room.c)
 # The target is what it is tested against.
 if("nvmet" IN_LIST SNIC_BUILT_MODULES)
-  snic_test(nvmehost nvmehost SOURCES ${_nvmehost})
+  snic_test(nvmehost nvmehost SOURCES ${_nvmehost} wire.c)
+  snic_test(nvmehost_random nvmehost SOURCES ${_nvmehost} wire.c)
   snic_test(nvmehost_io nvmehost SOURCES ${_nvmehost} ${_io})
 endif()
