@@ -289,7 +289,7 @@ LAYERS = {
     ],
     "examples/server": [
         # what all use; then the baseline's connections; the roles, and the baseline
-        ["memory.c", "config.c", "supervisor.c", "front_out.c", "front_limit.c"],
+        ["memory.c", "remote.c"], ["config.c", "supervisor.c", "front_out.c", "front_limit.c"],
         ["image.c", "front_conn.c"], ["front.c"],
         ["dpu.c", "host.c", "monolith.c"],
     ],

@@ -33,7 +33,7 @@ struct ex_server {
     uint64_t stats;     /**< seconds between lines of figures; 0: none                       */
     const char *metrics;
     enum ex_level log_level;
-    char help[4][112];/**< of options whose default is in this struct                        */
+    char help[4][112]; /**< of options whose default is in this struct                        */
     char socket_path[4096];
 };
 

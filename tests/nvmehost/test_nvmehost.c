@@ -290,8 +290,8 @@ static void test_nvmehost_silence_fences_changes(void **state)
     hx_close(&x);
 }
 
-/* A write that the network, or the device, holds while its path is given up must not land on what
- * came later. */
+/* A write that the network, or the device, holds while its path ends must not land on anything
+ * newer. */
 static void test_nvmehost_held_write_lands_on_nothing_newer(void **state)
 {
     static struct wire wire;
@@ -324,7 +324,7 @@ static void test_nvmehost_held_write_lands_on_nothing_newer(void **state)
         hx_start(&x, &w1, SNIC_IO_WRITE, 0, data, 4096);
         hx_run(&x, 50 * HX_MS);
         snic_net_fabric_partition(x.fabric, 3, 1, 1);
-        hx_run(&x, 350 * HX_MS); /* the path is given up, the write is in the network */
+        hx_run(&x, 350 * HX_MS); /* the path ends, the write is in the network */
         assert_int_equal(hx_stats(&x).up, 1);
         if (late < 4)
             hx_run(&x, late * HX_S);

@@ -165,7 +165,7 @@ static void trouble(void)
     case 2:
         link_cut(1);
         if (any(2) == 0)
-            break; /* work goes on */
+            break; /* beside requests */
         hx_run(&x, some_time());
         link_cut(0);
         break;

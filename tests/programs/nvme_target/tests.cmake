@@ -26,3 +26,10 @@ if(SNIC_PYTHON)
   set_tests_properties(nvme_ctl nvme_ctl_loops PROPERTIES LABELS "nvmet" TIMEOUT 300)
   set_tests_properties(nvme_ctl_loops PROPERTIES ENVIRONMENT NVME_TARGET_LOOPS=2)
 endif()
+# Our own host: a server whose image is a namespace of the target.
+if(SNIC_PYTHON AND TARGET kv_server)
+  add_test(NAME nvme_remote COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_remote.py
+    $<TARGET_FILE:nvme_target> $<TARGET_FILE:kv_server>)
+  set_tests_properties(nvme_remote PROPERTIES LABELS "nvmehost" TIMEOUT 600
+    SKIP_RETURN_CODE 77)
+endif()
