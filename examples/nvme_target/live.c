@@ -32,14 +32,17 @@ int tg_subsystem_up(struct tg_subsystem *s, struct tg_error *e)
     o.flags = s->any ? SNIC_NVMESUB_ANY_HOST : 0;
     o.hosts = s->names;
     o.host_count = s->host_count;
+    if (tg_keys_hosts(s, &o, e) != 0)
+        return -1;
     int r = snic_nvmet_subsystem_add(live.target, &o);
     if (r < 0)
         return tg_fail(e, "subsystem %s: %s", s->nqn, snic_strerror(r));
     s->number = r;
     for (uint32_t i = 0; i < s->host_count; i++) {
         const struct tg_host *h = &s->hosts[i];
-        r = snic_nvmesub_allow(snic_nvmet_engine(live.target, (uint32_t)s->number), h->nqn, 0,
-                               h->from, h->from_count);
+        r = snic_nvmesub_allow(snic_nvmet_engine(live.target, (uint32_t)s->number), h->nqn,
+                               tg.auth_keys != NULL ? SNIC_NVMESUB_HOST_AUTH : 0, h->from,
+                               h->from_count);
         if (r != 0)
             return tg_fail(e, "host %s: %s", h->nqn, snic_strerror(r));
     }

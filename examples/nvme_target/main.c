@@ -39,6 +39,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"unknown", s.unknown, 1},
         {"violations", s.violations, 1},
         {"timeouts", s.timeouts, 1},
+        {"denied", s.denied, 1},
         {"admin", s.admin, 1},
         {"reads", s.reads, 1},
         {"writes", s.writes, 1},
@@ -132,6 +133,7 @@ static void open_target(void)
     if (r != 0)
         ex_die("cannot set up the target: %s", snic_strerror(r));
     tg_target_set(g.target, g.loop);
+    tg_keys_begin(g.target);
     network_opts(&net);
     tg_loops_open(g.target, &o, &net);
 }
@@ -222,6 +224,7 @@ int main(int argc, char **argv)
     tg_control_end();
     void *mem = snic_nvmet_close(g.target);
     tg_loops_close();
+    tg_keys_end();
     free(mem);
     if (tg.socket != NULL)
         tg_files_end();

@@ -97,6 +97,7 @@ struct tg_options {
     uint64_t stats;
     uint64_t loops;
     const char *metrics;
+    const char *auth_keys;
     enum ex_level level;
     int fair;
     int cached;
@@ -166,6 +167,19 @@ int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg
 void tg_close(struct tg_namespace *ns);
 /** The hash of its name and place is its UUID (version 8), unless it has one. 0; -1 */
 int tg_uuid(struct tg_namespace *ns, struct tg_error *e);
+
+/* ---- keys.c: --auth-keys ---- */
+
+/** The parser of --auth-groups. */
+int tg_keys_groups(void *target, const char *text);
+/** Read the file, if there is one, and require authentication; exits with what is wrong. */
+void tg_keys_begin(struct snic_nvmet *t);
+/** Overwrite the secrets. */
+void tg_keys_end(void);
+/** The hosts of a subsystem that have to authenticate, which with --auth-keys are all. 0; -1 one
+ * has no secret */
+int tg_keys_hosts(const struct tg_subsystem *s, struct snic_nvmet_subsystem_opts *o,
+                  struct tg_error *e);
 
 /* ---- live.c: the target ---- */
 

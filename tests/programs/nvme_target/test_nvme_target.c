@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -431,6 +432,111 @@ static void test_nvme_target_garbage(void **state)
     stop();
 }
 
+/* ---- Authentication ---- */
+
+/* Of `nvme gen-dhchap-key`, of the bytes 0, 1, 2 ... and of random ones. */
+#define SECRET_A "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+#define SECRET_B                                                                                   \
+    "DHHC-1:02:AQsjJVrkaifYXSAbUvND8541MKuvfm3/nl5ufhIOFEXrZVagjOzICJW+Gd8fK3EQumcXzw==:"
+#define SECRET_C "DHHC-1:01:YIxnmbFpBiH8Ci+rnzvuh8NUXTVlsR4BhLR9AZDNIthSZgxm:"
+
+static char keys_file[256];
+
+static void write_keys(const char *text, mode_t mode)
+{
+    if (keys_file[0] == 0)
+        support_tmpname(keys_file, sizeof(keys_file), "nvme_target_keys");
+    FILE *f = fopen(keys_file, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(keys_file, mode), 0);
+}
+
+static void has_keys(struct nh *h, const char *host, const char *ctrl)
+{
+    h->auth = snic_nvmeauth_openssl();
+    h->random = snic_nvmeauth_openssl_random;
+    if (h->auth == NULL)
+        support_skip("built without libcrypto (libssl-dev)");
+    memset(&h->keys, 0, sizeof(h->keys));
+    assert_int_equal(snic_nvmeauth_key_parse(&h->keys.host, host), 0);
+    if (ctrl != NULL)
+        assert_int_equal(snic_nvmeauth_key_parse(&h->keys.ctrl, ctrl), 0);
+}
+
+/** One host one way, one both ways; one with another's secret, or with none, is not served. */
+static void test_nvme_target_authentication(void **state)
+{
+    const char *const more[] = {"--auth-keys", keys_file, "--auth-groups", "null,ffdhe3072", NULL};
+    (void)state;
+    write_keys("# hosts\n" HOST_A " " SECRET_A "\n\n  " HOST_B "  " SECRET_B " " SECRET_C "\n",
+               0600);
+    has_keys(&g.a, SECRET_A, NULL);
+    has_keys(&g.b, SECRET_B, SECRET_C);
+    serve(more);
+    connect_host(&g.a, &admin, &io);
+    connect_host(&g.b, &admin_b, &io_b);
+    assert_true(admin.required && io.required && io_b.required);
+    assert_int_equal(io.proof.group, SNIC_NVMEAUTH_FFDHE3072);
+    assert_int_equal(io.proof.both, 0);
+    assert_int_equal(io_b.proof.both, 1);
+    write_and_verify(&io, 1);
+    write_and_verify(&io_b, 2);
+    nh_close(&admin_b);
+    nh_close(&io_b);
+    g.b.keys.host = g.a.keys.host;
+    assert_int_equal(nh_admin(&admin_b, &g.b), SNIC_NVME_SC_AUTH_REQUIRED);
+    nh_close(&admin_b);
+    g.b.auth = NULL;
+    assert_int_not_equal(nh_admin(&admin_b, &g.b), 0);
+    write_and_verify(&io, 3);
+    nh_close(&admin_b);
+    nh_close(&io);
+    nh_close(&admin);
+    stop();
+    g.a.auth = g.b.auth = NULL;
+    (void)unlink(keys_file);
+}
+
+/** What is wrong with the file is named, with its line. */
+static void test_nvme_target_bad_keys_named(void **state)
+{
+    static const struct {
+        const char *text;
+        mode_t mode;
+        const char *want;
+    } cases[] = {
+        {HOST_A " " SECRET_A "\n", 0640, "chmod 600"},
+        {HOST_A " " SECRET_A "\n", 0604, "chmod 600"},
+        {HOST_A "\n", 0600, ":1: not HOSTNQN SECRET"},
+        {"#\n" HOST_A " x\n", 0600, ":2: the host's secret is not DHHC-1"},
+        {HOST_A " " SECRET_A " DHHC-1:09:x:\n", 0600, "controller's secret has an unknown hash"},
+        {HOST_A " DHHC-1:00:BAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:\n", 0600,
+         "wrong checksum"},
+        {HOST_A " " SECRET_A " " SECRET_A "\n", 0600, "must differ"},
+        {HOST_A " " SECRET_A "\n" HOST_A " " SECRET_B "\n", 0600,
+         ":2: host " HOST_A ": named twice"},
+        {HOST_B " " SECRET_A "\n", 0600, "host " HOST_A " has no secret"},
+    };
+    char text[4096];
+    (void)state;
+    if (snic_nvmeauth_openssl() == NULL)
+        support_skip("built without libcrypto (libssl-dev)");
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
+        write_keys(cases[i].text, cases[i].mode);
+        const char *const args[] = {"--listen",    "127.0.0.1:0", "--subsystem", NQN,
+                                    "--host",      HOST_A,        "--memory",    "1M",
+                                    "--auth-keys", keys_file,     NULL};
+        start(args);
+        int status = finish(0, text, sizeof(text));
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 1 || strstr(text, cases[i].want) == NULL ||
+            strstr(text, "DHHC-1:0") != NULL)
+            fail_msg("case %zu ended with %x and: %s", i, (unsigned)status, text);
+    }
+    (void)unlink(keys_file);
+}
+
 /** Every mistake of the command line has a line that names it. */
 static void test_nvme_target_startup_errors(void **state)
 {
@@ -463,6 +569,10 @@ static void test_nvme_target_startup_errors(void **state)
         {{SUB, "--host", "any", "--memory", "1M", "--listen", "x", NULL}, 2, "is not ADDRESS:PORT"},
         {{SUB, "--host", "any", "--namespace", "/nowhere/at/all", NULL}, 1, "/nowhere/at/all"},
         {{SUB, "--host", "any", "--read-only", "/nowhere", NULL}, 1, "No such file"},
+        {{"--auth-groups", "ffdhe1024", NULL}, 2, "--auth-groups"},
+        {{SUB, "--host", "any", "--memory", "1M", "--auth-keys", "/nowhere", NULL},
+         1,
+         "--auth-keys): No such file"},
         {{SUB, "--host", "any", "--namespace", "/dev", NULL}, 1, "/dev"},
     };
 #undef SUB
@@ -492,6 +602,8 @@ int main(int argc, char **argv)
         TEST(test_nvme_target_ten_times_too_many_clients),
         TEST(test_nvme_target_garbage),
         TEST(test_nvme_target_queues_on_all_loops),
+        TEST(test_nvme_target_authentication),
+        cmocka_unit_test_setup_teardown(test_nvme_target_bad_keys_named, begin, end),
         cmocka_unit_test_setup_teardown(test_nvme_target_startup_errors, begin, end),
     };
 #undef TEST
