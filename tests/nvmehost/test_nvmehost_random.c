@@ -262,8 +262,9 @@ static void test_nvmehost_random_no_old_write_lands(void **state)
                   (unsigned long long)sum.failed, (unsigned long long)sum.unknown,
                   (unsigned long long)sum.proofs, (unsigned long long)sum.fenced,
                   (unsigned long long)sum.resent, (unsigned long long)sum.kills);
-    assert_true(sum.reads > rounds && sum.writes > rounds && sum.proofs > 0 && sum.fenced > 0 &&
-                sum.resent > 0);
+    assert_true(sum.reads > rounds && sum.writes > rounds && sum.proofs > 0 && sum.resent > 0);
+    if (rounds >= 100)
+        assert_true(sum.fenced > 0 && sum.unknown > 0);
 }
 
 int main(int argc, char **argv)

@@ -45,6 +45,8 @@ void hx_start_target(struct hx *x)
     stubborn.cancel = hx_stubborn_cancel;
     if (x->stubborn)
         x->tio->ops = &stubborn;
+    if (x->wrap != NULL)
+        x->tio = x->wrap(x->tio);
     size_t size = snic_nvmet_memsize(&x->t_opts);
     assert_int_not_equal(size, 0);
     x->tmem = support_guard_alloc(size, SNIC_NVMET_ALIGN);

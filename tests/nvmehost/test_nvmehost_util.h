@@ -23,8 +23,9 @@ struct hx {
     struct snic_nvmet_subsystem_opts sub;
     struct snic_nvmet_ns_opts ns;
     struct snic_nvmehost_opts o;
-    uint32_t paths;    /* ports of the target, and paths of the host */
-    uint32_t stubborn; /* the device cancels nothing */
+    uint32_t paths;                              /* ports of the target, and paths of the host */
+    struct snic_io *(*wrap)(struct snic_io *io); /* something before the disk; may be NULL */
+    uint32_t stubborn;                           /* the device cancels nothing */
     /* made by hx_open() */
     struct snic_world *world;
     struct snic_net_fabric *fabric;
