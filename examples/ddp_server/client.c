@@ -40,7 +40,7 @@ static void client_closed(void *ctx, uint64_t id)
 
     if (c == NULL)
         return;
-    ds_watch_end_all(s, c);
+    ds_watch_end_all(c);
     c->id = 0;
 }
 

@@ -20,7 +20,7 @@ int ds_durability_of(const struct resp_arg *a)
     return -1;
 }
 
-const char *ds_durability_name(uint32_t durability)
+static const char *durability_name(uint32_t durability)
 {
     return durability < SNIC_COUNTOF(durability_names) ? durability_names[durability] : "?";
 }
@@ -68,7 +68,7 @@ static void durability_show(struct ds_call *k, int reads)
     const struct ds_how *h = &k->client->how;
 
     resp_put_count(k->reply, '*', 2);
-    ds_put_text(k->reply, ds_durability_name(reads ? h->reads : h->durability));
+    ds_put_text(k->reply, durability_name(reads ? h->reads : h->durability));
     if (reads)
         ds_put_text(k->reply, h->confirm ? "confirm" : "");
     else

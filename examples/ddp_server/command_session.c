@@ -70,7 +70,7 @@ void ds_cmd_reset(struct ds_call *k)
     char password[RESP_PASSWORD_MAX];
 
     ds_node_password(k->shard->node, password);
-    ds_watch_end_all(k->shard, c);
+    ds_watch_end_all(c);
     c->auth = c->auth && password[0] == 0;
     c->resp3 = c->silent = c->skip = c->admin = c->multi = 0;
     c->name[0] = 0;

@@ -101,7 +101,6 @@ void ds_cmd_exec(struct ds_call *k);
 
 /** @return the level's number; -1 it is none */
 int ds_durability_of(const struct resp_arg *a);
-const char *ds_durability_name(uint32_t durability);
 /** DURABILITY or READLEVEL. @return 1: a command follows, which k->argv is now; 0 the reply is put
  */
 int ds_durability_take(struct ds_call *k);
@@ -137,7 +136,7 @@ void ds_join_members(struct ds_request *r);
 void ds_cmd_watchkey(struct ds_call *k);
 void ds_cmd_unwatchkey(struct ds_call *k);
 /** The client has gone, or its connection begins anew. */
-void ds_watch_end_all(struct ds_shard *s, struct ds_client *c);
+void ds_watch_end_all(struct ds_client *c);
 /** The timer: of clients that have not taken what they were sent. */
 void ds_watch_retry(struct snic_timer *t, uint64_t now_ns);
 /** The timer: watches that found no time are filled. */

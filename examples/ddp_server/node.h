@@ -362,14 +362,15 @@ struct ds_shard {
     struct snic_timer watch_timer;
     int watch_armed;
     struct snic_timer publish;
-    uint64_t bytes;                     /* of the commands of all clients that are under way */
-    int served;                         /* as the log has it */
-    int replaced;                       /* likewise */
-    uint32_t epoch;                     /* likewise */
-    uint32_t phase;                     /* DS_PHASE_* as the log has it */
-    const char *refusals[DS_NODES_MAX]; /* of peers, likewise */
-    uint64_t reported_ns;
-    uint64_t learned; /* keys, likewise */
+    uint64_t bytes; /* of the commands of all clients that are under way */
+    /* What was logged last, so that only changes are. */
+    int served;
+    int replaced;
+    uint32_t epoch;
+    uint32_t phase;                     /* DS_PHASE_* */
+    const char *refusals[DS_NODES_MAX]; /* of peers */
+    uint64_t learned;                   /* keys */
+    uint64_t reported_ns;               /* when */
     int stopped;
     uint64_t commands;
     uint64_t errors; /* of commands on keys */
@@ -422,8 +423,6 @@ void ds_state_refusals(struct ds_shard *s);
 uint32_t ds_learned_percent(const struct snic_replica_stats *i);
 /** Log progress of the last snapshot; from the shard's loop. */
 void ds_state_progress(struct ds_shard *s, uint64_t now_ns);
-/** The error line of a node that does not serve. */
-void ds_state_put(struct ds_shard *s, struct resp_reply *reply);
 /** The error of an operation. */
 void ds_put_failure(struct ds_request *r, int error);
 /** Publish the shard's snapshot; from its loop. */
@@ -468,10 +467,13 @@ void ds_node_listen(struct ds_node *n);
 
 /* ---- client.c ---- */
 
+/** Open the clients' port at a shard's loop; *bound is where. Exits with a clear line if it cannot.
+ */
 void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound);
+
 /* ---- dispatch.c ---- */
 
-/** @return NULL: there is none */
+/** The client of that number. @return NULL: it has gone */
 struct ds_client *ds_client_find(struct ds_shard *s, uint64_t id);
 /** Send the reply to a client's command. */
 void ds_client_send(struct ds_shard *s, uint64_t client, uint64_t seq,
@@ -511,14 +513,10 @@ int ds_request_held(struct ds_shard *s, uint64_t hash);
 void ds_request_show(struct ds_call *k, const struct snic_store_entry *e);
 /** Submit r->op, which is filled in; again, where there is no room. */
 void ds_request_submit(struct ds_request *r);
-/** Run it, on the loop of its shard; when it has ended it travels home. */
-void ds_request_run(struct ds_request *r);
 /** The reply is put: send it home. */
 void ds_request_end(struct ds_request *r);
 /** Answer what is too late. */
 void ds_request_expire(struct ds_shard *s, uint64_t now_ns);
-/** Arm the timer below if something waits for room. */
-void ds_request_retry_all(struct ds_shard *s);
 /** The timer: what found no room is tried again. */
 void ds_request_retry(struct snic_timer *t, uint64_t now_ns);
 

@@ -24,6 +24,8 @@
 
 /* ---- Making ---- */
 
+static void request_run(struct ds_request *r);
+
 struct ds_request *ds_request_new(const struct resp_arg *argv, uint32_t argc)
 {
     size_t bytes = 0;
@@ -47,7 +49,7 @@ struct ds_request *ds_request_new(const struct resp_arg *argv, uint32_t argc)
             memcpy(at, argv[i].data, argv[i].size);
         at += argv[i].size;
     }
-    r->arrive = ds_request_run;
+    r->arrive = request_run;
     snic_link_init(&r->link);
     snic_link_init(&r->retry);
     snic_link_init(&r->timed);
@@ -188,7 +190,8 @@ static void request_fail(struct ds_request *r, int error)
 
 /* ---- Retries ---- */
 
-void ds_request_retry_all(struct ds_shard *s)
+/* Arm the timer below if something waits for room. */
+static void request_retry_soon(struct ds_shard *s)
 {
     if (!s->retry_armed && !snic_link_alone(&s->retry)) {
         s->retry_armed = 1;
@@ -221,7 +224,7 @@ void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
         else
             ds_request_submit(r);
     }
-    ds_request_retry_all(s);
+    request_retry_soon(s);
 }
 
 /* ---- Time-outs (N5) ---- */
@@ -308,7 +311,7 @@ void ds_request_submit(struct ds_request *r)
     if (r->command->visit == NULL)
         request_hold(r);
     snic_link_append(&s->retry, &r->retry);
-    ds_request_retry_all(s);
+    request_retry_soon(s);
 }
 
 /* Is the new value too long? Then the error is put. */
@@ -425,7 +428,7 @@ static void request_done(struct snic_store_op *op)
     if (op->result == SNIC_EAGAIN && r->late > 0) { /* request_modify() */
         r->submitted = 0;
         snic_link_append(&s->retry, &r->retry);
-        ds_request_retry_all(s);
+        request_retry_soon(s);
     } else if ((op->value != 0 || r->reply.size > 0) && !ds_turn_room(s)) { /* N6 */
         if (op->value != 0)
             snic_store_hold(s->store, op->value);
@@ -528,7 +531,8 @@ static void request_begin(struct ds_request *r)
     ds_request_submit(r);
 }
 
-void ds_request_run(struct ds_request *r)
+/* On the loop of its shard; when it has ended it travels home. */
+static void request_run(struct ds_request *r)
 {
     struct ds_request *holder;
 

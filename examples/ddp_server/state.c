@@ -60,7 +60,8 @@ const char *ds_state_name(const struct snic_replica_stats *i,
                : "is in an unknown state";
 }
 
-void ds_state_put(struct ds_shard *s, struct resp_reply *reply)
+/* The error of a node that does not serve. */
+static void state_put_not_serving(struct ds_shard *s, struct resp_reply *reply)
 {
     struct snic_replica_stats i;
     int loading;
@@ -97,7 +98,7 @@ void ds_put_failure(struct ds_request *r, int error)
 
     switch (error) {
     case SNIC_ESTALE:
-        ds_state_put(r->shard, out);
+        state_put_not_serving(r->shard, out);
         break;
     case SNIC_ENOQUORUM:
         state_put_no_quorum(r->shard, out, r->op.copies_min);

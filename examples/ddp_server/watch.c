@@ -282,9 +282,8 @@ static uint32_t watch_end_some(struct ds_client *c, int64_t id)
     return ended;
 }
 
-void ds_watch_end_all(struct ds_shard *s, struct ds_client *c)
+void ds_watch_end_all(struct ds_client *c)
 {
-    (void)s;
     while (!snic_link_alone(&c->watches))
         watch_end(c, SNIC_CONTAINER(c->watches.next, struct ds_watch, link));
 }

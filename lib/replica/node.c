@@ -25,7 +25,7 @@ uint64_t replica_clock(const struct snic_replica *r)
     return snic_max_u64(r->now_ns, now);
 }
 
-uint64_t replica_now(struct snic_replica *r)
+static uint64_t replica_now(struct snic_replica *r)
 {
     r->now_ns = replica_clock(r);
     return r->now_ns;

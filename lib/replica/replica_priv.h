@@ -56,7 +56,6 @@
 #define SNIC_REPLICA__TIMES 32
 #define SNIC_REPLICA__RECORD_HEAD 52
 #define SNIC_REPLICA__RECORD (52 + 2 * SNIC_REPLICA__VIEW_MAX) /* at most */
-#define SNIC_REPLICA__DIGESTS 64 /* of a node, to each other one, when all restart */
 
 enum replica_frame {
     REPLICA_DDP = 1, /* a message without value, whole */
@@ -550,7 +549,6 @@ static inline void replica_fail(struct snic_replica *r, int error)
 
 /* seal.c */
 void replica_draw(struct snic_replica *r, void *out, size_t size);
-int replica_mac(struct snic_replica *r, const void *in, size_t size, unsigned char out[32]);
 void replica_hello_seal(struct snic_replica *r, unsigned char *p);
 int replica_hello_right(struct snic_replica *r, const unsigned char *p);
 int replica_conn_keys(struct snic_replica *r, struct replica_conn *k, struct replica_session *s);
@@ -623,7 +621,6 @@ void replica_conn_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* node.c */
 uint64_t replica_clock(const struct snic_replica *r);
-uint64_t replica_now(struct snic_replica *r);
 int replica_step_ddp(struct snic_replica *r, const struct snic_ddp_event *ev);
 int replica_step_member(struct snic_replica *r, const struct snic_member_event *ev);
 void replica_forget_all(struct snic_replica *r);

@@ -11,7 +11,7 @@
 
 #define REPLICA_REKEY (UINT64_C(1) << 24) /* blocks of 8 KiB: below the limits of RFC 8446, 5.5 */
 
-int replica_mac(struct snic_replica *r, const void *in, size_t size, unsigned char out[32])
+static int replica_mac(struct snic_replica *r, const void *in, size_t size, unsigned char out[32])
 {
     return r->o.sec->mac(r->o.secret, in, size, out);
 }

@@ -222,7 +222,6 @@ int store_expire_check(const struct snic_store *s);
 
 /* watch.c */
 void store_watch_reset(struct snic_store *s);
-void store_watch_wake(struct snic_store *s);
 void store_watch_push(struct snic_store *s, uint32_t kind, uint64_t ts, uint64_t value);
 void store_wake_fire(struct snic_timer *t, uint64_t now_ns);
 int store_watch_check(const struct snic_store *s);

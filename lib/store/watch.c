@@ -23,7 +23,14 @@ static void watch_forget(struct snic_store *s)
     snic_replica_drop(s->replica, slot->value);
 }
 
-/* All that is before is no one's any more: another incarnation. */
+/* Each watch that waits is called from the loop. */
+static void store_watch_wake(struct snic_store *s)
+{
+    if (s->waiting != 0 && !s->wake.armed)
+        snic_loop_arm(s->loop, &s->wake, 0);
+}
+
+/* Forget all changes. Positions from here on are of another incarnation. */
 void store_watch_reset(struct snic_store *s)
 {
     unsigned char bytes[16];
@@ -34,13 +41,6 @@ void store_watch_reset(struct snic_store *s)
     s->incarnation = snic_siphash(s->o.hash_key, bytes, sizeof(bytes)) | 1;
     s->ring_first = s->ring_next = 1;
     store_watch_wake(s);
-}
-
-/* Each watch that waits is called from the loop. */
-void store_watch_wake(struct snic_store *s)
-{
-    if (s->waiting != 0 && !s->wake.armed)
-        snic_loop_arm(s->loop, &s->wake, 0);
 }
 
 /* A readable change; @p value has the key. */

@@ -9,7 +9,7 @@ static void storeclient_op_fire(struct snic_timer *t, uint64_t now_ns);
 static void storeclient_op_end(struct snic_storeclient *c, struct snic_storeclient_op *op,
                                int result);
 
-int storeclient_op_is_write(const struct snic_storeclient_op *op)
+static int storeclient_op_is_write(const struct snic_storeclient_op *op)
 {
     return op->kind != SNIC_STORE_GET;
 }

@@ -172,7 +172,6 @@ void storeclient_attempt_free(struct storeclient_attempt *a);
 void storeclient_nodes_stop(struct snic_storeclient *c);
 
 /* ops.c */
-int storeclient_op_is_write(const struct snic_storeclient_op *op);
 void storeclient_op_begin(struct snic_storeclient *c, struct snic_storeclient_op *op);
 void storeclient_ops_stop(struct snic_storeclient *c);
 void storeclient_settle(struct snic_storeclient *c);

@@ -151,6 +151,7 @@ def test_connections(binary):
         while isinstance(c.cmd("GET", "a"), Error):  # it does not serve yet
             pass
         assert c.cmd("CONFIG", "GET", "requirepass") == [b"requirepass", b"secret"]
+        assert 0 < int(c.cmd("CONFIG", "GET", "maxmemory-clients")[1]) <= 1 << 30  # the default
         assert c.cmd("RESET") == "RESET"
         refused(c.cmd("GET", "a"), "NOAUTH")
         assert c.cmd("AUTH", "secret") == "OK"
