@@ -4,7 +4,8 @@
  * A namespace of an NVMe/TCP target as an io handle: an initiator with several paths that
  * reconnects by itself.
  *
- * Depends on  snicstore/base.h, credit.h, io.h, loop.h, net.h, nvme.h, nvme_wire.h, nvmetcp.h.
+ * Depends on  snicstore/base.h, credit.h, io.h, loop.h, net.h, nvme.h, nvme_wire.h, nvmeauth.h,
+ *             nvmetcp.h.
  * Memory      The caller supplies all of it (memsize, open) and has it back when the handle is
  *             closed; nothing is allocated, whatever a target sends. 1.5 KiB for each of depth, and
  *             nvmetcp.h's host for each connection: 104 KiB for a queue of 128 entries.
@@ -65,7 +66,8 @@
  * (nvmesub.h); where it does, a path has at most so many requests in flight (credit.h), and
  * req->credit is what was granted. Other targets are used without.
  *
- * Limits. Authentication is not offered: a target that requires it refuses (SNIC_EACCES).
+ * Authentication (nvmeauth.h). With auth, random and keys each queue is authenticated when the
+ * target requires it, behind its Connect; without them such a target refuses (SNIC_EACCES).
  */
 #ifndef SNIC_NVMEHOST_H
 #define SNIC_NVMEHOST_H
@@ -76,6 +78,7 @@
 #include "snicstore/net.h"
 #include "snicstore/nvme.h"
 #include "snicstore/nvme_wire.h"
+#include "snicstore/nvmeauth.h"
 #include "snicstore/nvmetcp.h"
 
 #ifdef __cplusplus
@@ -92,6 +95,8 @@ struct snic_nvmehost;
 
 #define SNIC_NVMEHOST_VOLATILE (1U << 0) /**< see Durability                                    */
 #define SNIC_NVMEHOST_CREDIT (1U << 1)   /**< see Credit                                        */
+
+typedef int (*snic_nvmehost_random_fn)(struct snic_nvmeauth_random *out);
 
 /** Zero it, set opts_size, addrs, addr_count and the names; another field that is 0 takes its
  *  default. */
@@ -118,6 +123,10 @@ struct snic_nvmehost_opts {
     uint64_t loss_ns;    /**< how long a request is tried; SNIC_NEVER: for ever; default 60 s    */
     uint64_t fence_ns;   /**< see Lost connections; default 2 kato_ms + 1 s                     */
     uint64_t backoff_ns; /**< longest pause before a path is tried again; default 5 s            */
+    /** For targets that require authentication; NULL: those refuse. Borrowed until close. */
+    const struct snic_nvmeauth_ops *auth; /**< snic_nvmeauth_openssl()                          */
+    snic_nvmehost_random_fn random;       /**< snic_nvmeauth_openssl_random()                    */
+    struct snic_nvmeauth_keys keys; /**< with ctrl the target has to prove its identity, too */
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */

@@ -213,6 +213,7 @@ void *snic_nvmehost_close(struct snic_nvmehost *h)
         if (snic_loop_once(h->loop, SNIC_NEVER) < 0)
             break;
     snic_loop_cancel(h->loop, &h->timer);
+    snic_nvmeauth_wipe(&h->o.keys, sizeof(h->o.keys));
     return h->mem;
 }
 

@@ -85,6 +85,9 @@ struct nvmehost_conn {
     uint8_t term;      /* the engine sends a TermReq, and ends by itself */
     uint8_t proved;    /* the peer has ended it */
     uint8_t worked;    /* it was usable: changes may be in it */
+    uint8_t auth_sent; /* the pending command is an Authentication Send */
+    uint8_t pad[7];
+    struct snic_nvmeauth auth;
     struct snic_iov iov[SNIC_NVMEHOST__IOVS];
 };
 
@@ -98,6 +101,7 @@ enum nvmehost_path_state {
 enum nvmehost_step {
     NVMEHOST_STEP_NONE = 0,
     NVMEHOST_STEP_CONNECT,
+    NVMEHOST_STEP_AUTH, /* of the admin queue, or of I/O queue p->next */
     NVMEHOST_STEP_CAP,
     NVMEHOST_STEP_CC,
     NVMEHOST_STEP_CSTS,
@@ -163,6 +167,9 @@ struct nvmehost_path {
     uint8_t alive_on;
     uint8_t tried;
     uint8_t bye;
+    uint8_t enabled; /* the controller is: Keep Alives are due */
+    uint8_t pad;
+    uint16_t tid; /* of the next authentication */
 };
 
 struct snic_nvmehost {
@@ -239,9 +246,18 @@ int nvmehost_path_usable(const struct nvmehost_path *p);
 void nvmehost_step_begin(struct nvmehost_path *p, uint8_t step);
 /** The pending step's command has succeeded. */
 void nvmehost_step_done(struct nvmehost_path *p, struct nvmehost_conn *c, uint64_t result);
+void nvmehost_step_submit(struct nvmehost_path *p, struct nvmehost_conn *c,
+                          const struct snic_nvme_sqe *e, uint32_t bytes);
+/** Queue @p c is connected, and authenticated where the target requires it. */
+void nvmehost_step_proved(struct nvmehost_path *p, struct nvmehost_conn *c);
 /** The Connect of queue @p c. */
 void nvmehost_step_connect(struct nvmehost_path *p, struct nvmehost_conn *c);
 void nvmehost_step_failed(struct nvmehost_path *p, uint32_t status);
+
+/* auth.c */
+void nvmehost_auth_begin(struct nvmehost_path *p, struct nvmehost_conn *c);
+/** The pending message was sent, or received. */
+void nvmehost_auth_done(struct nvmehost_path *p, struct nvmehost_conn *c);
 
 /* identify.c: @return 0; SNIC_E* it cannot be used */
 int nvmehost_identify_ctrl(struct nvmehost_path *p, const unsigned char *data);

@@ -54,6 +54,8 @@ static const char *nvmehost_opts_bad(const struct snic_nvmehost_opts *o)
         return "transfer_max: not a multiple of 65536 up to 1 GiB";
     if (o->kato_ms < 100 || o->kato_ms > 3600000)
         return "kato_ms: not 100..3600000";
+    if (o->auth != NULL && o->random == NULL)
+        return "random: none, with auth";
     return nvmehost_opts_times(o);
 }
 

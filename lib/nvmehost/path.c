@@ -22,6 +22,7 @@ void nvmehost_path_fail(struct nvmehost_path *p, int error, int hard)
     if (p->state != NVMEHOST_PATH_SETUP && p->state != NVMEHOST_PATH_UP)
         return;
     p->state = NVMEHOST_PATH_ENDING;
+    p->enabled = 0;
     p->step = NVMEHOST_STEP_NONE;
     p->poll_ns = p->silent_ns = SNIC_NEVER;
     if (p->error == 0)
@@ -83,6 +84,7 @@ static void nvmehost_path_start(struct nvmehost_path *p, uint64_t now)
     p->setup_ns = now + p->s->o.connect_ns;
     p->poll_ns = p->silent_ns = SNIC_NEVER;
     p->alive_ns = now + nvmehost_kato_ns(p->s) / 2;
+    p->enabled = 0;
     p->pending = p->want_ns = p->want_ana = p->has_credit = p->bye = 0;
     p->aer_on = p->alive_on = 0;
     p->queues = 0;
@@ -154,13 +156,7 @@ static int nvmehost_path_admin(struct nvmehost_path *p, struct snic_nvmetcp_comm
     return snic_nvmetcp_host_submit(p->conns[0].e, cmd, now) == 0;
 }
 
-/* Its controller is enabled: Keep Alives are due. */
-static int nvmehost_path_enabled(const struct nvmehost_path *p)
-{
-    return p->state == NVMEHOST_PATH_UP ||
-           (p->state == NVMEHOST_PATH_SETUP && p->step >= NVMEHOST_STEP_CTRL);
-}
-
+/* Keep Alive, from the enabling of the controller on. */
 static void nvmehost_path_alive(struct nvmehost_path *p, uint64_t now)
 {
     if (now >= p->silent_ns) {
@@ -219,7 +215,7 @@ void nvmehost_path_serve(struct nvmehost_path *p, uint64_t now)
             nvmehost_step_begin(p, NVMEHOST_STEP_CSTS);
         }
     }
-    if (nvmehost_path_enabled(p))
+    if (p->enabled && p->state != NVMEHOST_PATH_ENDING)
         nvmehost_path_alive(p, now);
     if (p->state == NVMEHOST_PATH_UP)
         nvmehost_path_work(p, now);
@@ -238,7 +234,7 @@ uint64_t nvmehost_path_deadline(const struct nvmehost_path *p)
         at = snic_min_u64(at, snic_min_u64(p->setup_ns, p->poll_ns));
     if (p->state == NVMEHOST_PATH_UP && p->bye == 1)
         at = snic_min_u64(at, p->setup_ns);
-    if (nvmehost_path_enabled(p))
+    if (p->enabled)
         at = snic_min_u64(at, snic_min_u64(p->silent_ns, p->alive_on ? SNIC_NEVER : p->alive_ns));
     return at;
 }

@@ -7,8 +7,8 @@
 
 #include "snicstore/nvme_wire.h"
 
-static void nvmehost_step_submit(struct nvmehost_path *p, struct nvmehost_conn *c,
-                                 const struct snic_nvme_sqe *e, uint32_t bytes)
+void nvmehost_step_submit(struct nvmehost_path *p, struct nvmehost_conn *c,
+                          const struct snic_nvme_sqe *e, uint32_t bytes)
 {
     memset(&c->cmd, 0, sizeof(c->cmd));
     snic_nvme_sqe_store(c->cmd.sqe, e);
@@ -150,9 +150,10 @@ static void nvmehost_step_csts(struct nvmehost_path *p, uint64_t csts)
 {
     if ((csts & SNIC_NVME_CSTS_CFS) != 0)
         nvmehost_path_fail(p, SNIC_EIO, 0);
-    else if ((csts & SNIC_NVME_CSTS_RDY) != 0)
+    else if ((csts & SNIC_NVME_CSTS_RDY) != 0) {
+        p->enabled = 1;
         nvmehost_step_begin(p, NVMEHOST_STEP_CTRL);
-    else
+    } else
         p->poll_ns = snic_loop_now(p->s->loop) + SNIC_NVMEHOST__POLL_NS;
 }
 
@@ -209,14 +210,23 @@ static void nvmehost_step_joined(struct nvmehost_path *p, struct nvmehost_conn *
     }
 }
 
-static void nvmehost_step_admin(struct nvmehost_path *p, uint64_t result)
+void nvmehost_step_proved(struct nvmehost_path *p, struct nvmehost_conn *c)
 {
-    if ((result & SNIC_NVME_CONNECT_ATR) != 0) {
-        nvmehost_path_fail(p, SNIC_EACCES, 1);
-        return;
-    }
-    p->cntlid = (uint16_t)result;
-    nvmehost_step_begin(p, NVMEHOST_STEP_CAP);
+    if (c->qid == 0)
+        nvmehost_step_begin(p, NVMEHOST_STEP_CAP);
+    else
+        nvmehost_step_joined(p, c);
+}
+
+static void nvmehost_step_connected(struct nvmehost_path *p, struct nvmehost_conn *c,
+                                    uint64_t result)
+{
+    if (c->qid == 0)
+        p->cntlid = (uint16_t)result;
+    if ((result & SNIC_NVME_CONNECT_ATR) != 0)
+        nvmehost_auth_begin(p, c);
+    else
+        nvmehost_step_proved(p, c);
 }
 
 void nvmehost_step_done(struct nvmehost_path *p, struct nvmehost_conn *c, uint64_t result)
@@ -225,7 +235,11 @@ void nvmehost_step_done(struct nvmehost_path *p, struct nvmehost_conn *c, uint64
     int credit = (p->s->o.flags & SNIC_NVMEHOST_CREDIT) != 0;
     switch (p->step) {
     case NVMEHOST_STEP_CONNECT:
-        nvmehost_step_admin(p, result);
+    case NVMEHOST_STEP_IO:
+        nvmehost_step_connected(p, c, result);
+        break;
+    case NVMEHOST_STEP_AUTH:
+        nvmehost_auth_done(p, c);
         break;
     case NVMEHOST_STEP_CAP:
         nvmehost_step_cap(p, result);
@@ -270,9 +284,6 @@ void nvmehost_step_done(struct nvmehost_path *p, struct nvmehost_conn *c, uint64
         nvmehost_ana_log(p, c->data);
         nvmehost_step_found(p);
         break;
-    case NVMEHOST_STEP_IO:
-        nvmehost_step_joined(p, c);
-        break;
     case NVMEHOST_STEP_BYE:
         p->bye = 2;
         p->step = NVMEHOST_STEP_NONE;
@@ -291,6 +302,8 @@ void nvmehost_step_failed(struct nvmehost_path *p, uint32_t status)
         nvmehost_step_done(p, &p->conns[0], 0); /* of an older target */
     } else if (p->step == NVMEHOST_STEP_CHANGED) {
         nvmehost_step_begin(p, NVMEHOST_STEP_NS);
+    } else if (p->step == NVMEHOST_STEP_AUTH) {
+        nvmehost_path_fail(p, SNIC_EACCES, 1);
     } else if (p->step == NVMEHOST_STEP_CONNECT) {
         uint32_t sc = status & SNIC_NVME_SCT_SC;
         int e = sc == SNIC_NVME_SC_CONNECT_PARAM  ? SNIC_ENOENT

@@ -74,6 +74,9 @@ static void test_nvmehost_opts_out_of_range_refused(void **state)
     WRONG(kato_ms, 99);
     WRONG(kato_ms, 3600001);
     WRONG(connect_ns, SNIC_NEVER);
+    o = good;
+    o.auth = (const void *)&x;
+    wrong(&o, "random: ");
     WRONG(io_ns, SNIC_NEVER);
     WRONG(loss_ns, SNIC_NEVER - 1);
     WRONG(fence_ns, SNIC_NEVER);

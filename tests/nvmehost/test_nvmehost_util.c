@@ -51,6 +51,8 @@ void hx_start_target(struct hx *x)
     assert_int_not_equal(size, 0);
     x->tmem = support_guard_alloc(size, SNIC_NVMET_ALIGN);
     assert_int_equal(snic_nvmet_open(&x->t, x->tmem, size, x->tnet, &x->t_opts), 0);
+    if (x->auth != NULL)
+        assert_int_equal(snic_nvmet_auth(x->t, x->auth), 0);
     assert_int_equal(snic_nvmet_subsystem_add(x->t, &x->sub), 0);
     x->ns.io = x->tio;
     assert_int_equal(snic_nvmet_ns_add(x->t, 0, &x->ns), 1);

@@ -25,6 +25,7 @@ struct hx {
     struct snic_nvmehost_opts o;
     uint32_t paths;                              /* ports of the target, and paths of the host */
     struct snic_io *(*wrap)(struct snic_io *io); /* something before the disk; may be NULL */
+    const struct snic_nvmet_auth_opts *auth;     /* the target requires it; may be NULL */
     uint32_t stubborn;                           /* the device cancels nothing */
     /* made by hx_open() */
     struct snic_world *world;
