@@ -60,6 +60,7 @@ struct sim {
     struct sim_worker *workers;
     struct sim_io *ios;
     uint32_t *weights;
+    struct snic_gimbal_tenant_opts *tenants;
     uint32_t workers_count;
     uint64_t ios_count;
     uint64_t now;
@@ -354,6 +355,8 @@ static void sim_results(const struct sim *m, struct sim_result *out)
         struct snic_gimbal_view v;
         snic_gimbal_get_view(sched_gimbal_switch(m->sched), &v);
         double seconds = (double)m->end / 1e9;
+        out->floor_part = (double)v.floor_part / SNIC_GIMBAL_FLOOR_ONE;
+        out->floor_iops = (double)v.floor_ios / seconds;
         out->overloaded = (double)v.entered[SNIC_GIMBAL_OVERLOADED] / seconds;
         out->congested = (double)v.entered[SNIC_GIMBAL_CONGESTED] / seconds;
     }
@@ -388,7 +391,7 @@ static void sim_open_device(struct sim *m)
 static void sim_open_sched(struct sim *m)
 {
     const struct sim_spec *s = m->spec;
-    struct sched_opts o = {.tenants = m->workers_count, .weight = m->weights};
+    struct sched_opts o = {.tenants = m->workers_count, .weight = m->weights, .tenant = m->tenants};
     struct snic_gimbal_opts g = s->gimbal;
     g.opts_size = sizeof(g);
     o.gimbal = &g;
@@ -410,6 +413,7 @@ static void sim_open_workers(struct sim *m)
     }
     m->workers = sim_zeroed(m->workers_count, sizeof(*m->workers));
     m->weights = sim_zeroed(m->workers_count, sizeof(*m->weights));
+    m->tenants = sim_zeroed(m->workers_count, sizeof(*m->tenants));
     m->ios = sim_zeroed(m->ios_count, sizeof(*m->ios));
     for (uint32_t g = 0; g < SIM_GROUPS; g++) {
         const struct sim_group *s = &m->spec->group[g];
@@ -419,6 +423,11 @@ static void sim_open_workers(struct sim *m)
             w->group = g;
             w->weight = s->weight > 0 ? s->weight : 1;
             m->weights[n] = w->weight;
+            m->tenants[n].opts_size = sizeof(m->tenants[n]);
+            m->tenants[n].bytes_per_second = s->cap_bytes;
+            m->tenants[n].floor_bytes_per_second = s->floor_bytes;
+            m->tenants[n].floor_ios_per_second = s->floor_ios;
+            m->tenants[n].group = s->in_group;
             w->start_ns = s->start_ns + i * s->start_step_ns;
             w->start_ns += snic_rng_below(&m->rng, SIM_JITTER_NS);
             w->stop_ns = s->stop_ns > 0 ? s->stop_ns + i * s->stop_step_ns : m->end;
@@ -467,6 +476,7 @@ void sim_run(const struct sim_spec *spec, struct sim_result *out, struct sim_sam
         free(m->count[g].hist);
     free(m->ios);
     free(m->weights);
+    free(m->tenants);
     free(m->workers);
     free(m);
 }

@@ -29,6 +29,12 @@ struct sim_group {
     uint64_t start_step_ns;
     uint64_t stop_ns;
     uint64_t stop_step_ns;
+    /* Of each worker, as a tenant of the switch. */
+    uint64_t cap_bytes;
+    uint64_t floor_bytes;
+    uint64_t floor_ios;
+    uint32_t in_group; /* 1..gimbal.groups_max, 0: none */
+    uint32_t zero;
 };
 
 /*
@@ -78,6 +84,8 @@ struct sim_sample {
 struct sim_result {
     struct sim_group_result group[SIM_GROUPS];
     double mbps;
+    double floor_part; /* of the floors, that held at the end: gimbal's view */
+    double floor_iops; /* sent before their turn */
     double overloaded; /* times a second that gimbal entered the state */
     double congested;
     uint32_t samples;

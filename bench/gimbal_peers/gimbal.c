@@ -21,9 +21,15 @@ static int gimbal_setup(struct sched *s, const struct sched_opts *o, uint64_t no
         return -1;
     if (snic_gimbal_init(&s->g, s->mem, size, &g, now) != 0)
         return -1;
+    for (uint32_t k = 1; k <= g.groups_max; k++) {
+        if (snic_gimbal_group_add(s->g, k, NULL) != 0)
+            return -1;
+    }
     for (uint32_t t = 0; t < o->tenants; t++) {
         struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to)};
         struct snic_gimbal_tenant_view v;
+        if (o->tenant != NULL)
+            to = o->tenant[t];
         to.weight = o->weight != NULL ? o->weight[t] : 1;
         if (snic_gimbal_tenant_add(s->g, t, &to) != 0 ||
             snic_gimbal_get_tenant_view(s->g, t, &v) != 0)

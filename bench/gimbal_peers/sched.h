@@ -25,8 +25,10 @@ struct sched_io {
 
 /* Zero is the default of everything but tenants. */
 struct sched_opts {
-    uint32_t tenants;                      /* all exist from the start */
-    const uint32_t *weight;                /* per tenant, NULL: all 1; borrowed for open() */
+    uint32_t tenants;       /* all exist from the start */
+    const uint32_t *weight; /* per tenant, NULL: all 1; borrowed for open() */
+    /* Per tenant, of the switch alone; NULL: weights only. Groups 1..groups_max have defaults. */
+    const struct snic_gimbal_tenant_opts *tenant;
     const struct snic_gimbal_opts *gimbal; /* NULL: defaults; tenants_max is set by open() */
     double device_scale;     /* of the static models' rates: 1, the default, is the DCT983 */
     double reflex_rate;      /* tokens (4 KiB reads) per second */

@@ -85,15 +85,17 @@
  * at any time: what it has queued moves, what is on the device is completed in the slots in which
  * it was sent. A tenant's credit is its share of the group's.
  *
- * Floors. A tenant or group with I/Os queued gets at least its floor, whatever the others do, as
- * long as the device can deliver the sum of the floors that are used. One that has sent less since
+ * Floors. A tenant or group with I/Os queued gets at least its floor, less one percent and one I/O
+ * in any second, whatever the others do, as long as the device can deliver the sum of the floors
+ * that are used. One that has sent less since
  * it has I/Os queued has its next I/O sent before the round robin's and before a held one. It needs
  * caps and the tokens of its type as all do, and may open slots beyond its share. All that is sent
  * counts towards the floor, and what the lane of floors sends becomes debt, of quantum_bytes at
  * most, so that a tenant has the larger of floor and share, not their sum. A floor costs nothing
- * while the tenant has nothing queued, and nothing is saved up meanwhile; a tenant that was late
+ * while the tenant has nothing queued, and of that time one percent of a second at most is made up
+ * for; a tenant that was late
  * although it had I/Os queued catches up on SNIC_GIMBAL_FLOOR_LATE_NS at most. I/Os larger than
- * bucket_bytes take turns.
+ * bucket_bytes take turns. Credit is at least what a client needs to have out for its floor.
  *   Of the costs of all that is sent, floors have 7/8 at most while others wait. When a floor is
  * late for SNIC_GIMBAL_FLOOR_LATE_NS / 4, all are cut in proportion, and restored in small steps
  * when none is: floor_part in the view, the floors that hold now in the views of tenants.

@@ -5,15 +5,16 @@
  * with I/Os queued that is due is on a list, the lane: its I/Os leave before rounds and before a
  * held I/O, in the order in which they became due.
  *
- * An I/O sent is charged from the time at which it was due, or from now if that is earlier: what a
- * tenant gets beyond its floor does not count against later floors. A late tenant catches up on
+ * What a tenant gets beyond its floor counts against later floors for SNIC_GIMBAL__FLOOR_AHEAD at
+ * most: turns come in bursts. A late tenant catches up on
  * SNIC_GIMBAL_FLOOR_LATE_NS at most, and only for time in which it had I/Os queued.
  *
  * Of the costs of all I/Os sent the lane has at most SNIC_GIMBAL__FLOOR_ODDS of SNIC_GIMBAL__
  * FLOOR_ODDS + 1 while others wait (lane_left). If a floor is late by a quarter of what it may
  * catch up with, the device does not deliver the sum: floor_part, which all floors are multiplied
- * with, falls by a sixteenth a period; it rises by a sixty-fourth while none is late. So each gets
- * the same part of its floor.
+ * with, falls by a sixteenth a period. While none is late by more than a tenth of that it rises, by
+ * a sixty-fourth, and by twice as much in each further period, up to an eighth. So each gets the
+ * same part of its floor.
  *
  * I1  A tenant on the lane (`laned`) has a floor. It may have nothing to send any more, or not be
  *     due: the next poll finds out.
@@ -24,7 +25,9 @@
 #include "gimbal/gimbal_priv.h"
 
 #define SNIC_GIMBAL__FLOOR_ODDS 7
-#define SNIC_GIMBAL__FLOOR_LEAST 256 /* of floor_part */
+#define SNIC_GIMBAL__FLOOR_LEAST 256                /* of floor_part */
+#define SNIC_GIMBAL__FLOOR_AHEAD UINT64_C(10000000) /* ns: one percent of a second */
+#define SNIC_GIMBAL__FLOOR_NETWORK 100000           /* ns */
 #define SNIC_GIMBAL__FLOOR_NS_MAX (UINT64_C(1) << 39)
 
 void gimbal_floor_init(struct snic_gimbal *g)
@@ -32,6 +35,7 @@ void gimbal_floor_init(struct snic_gimbal *g)
     g->floor_part = SNIC_GIMBAL_FLOOR_ONE;
     g->floor_stretch = SNIC_GIMBAL_FLOOR_ONE;
     g->floor_ns = g->now_ns;
+    g->floor_rise = 6;
     g->lane_left = (int64_t)SNIC_GIMBAL__FLOOR_ODDS * g->o.quantum_bytes;
 }
 
@@ -118,13 +122,14 @@ static void floor_waive(struct gimbal_tenant *t, uint64_t now)
         t->floor[i].free_ns = snic_max_u64(t->floor[i].free_ns, now);
 }
 
-/* Its first I/O is queued: time without I/Os is not made up for. */
+/* Its first I/O is queued: time without I/Os is not made up for, but for a hundredth of a second: a
+ * client that has all that it may have on the device is not idle. */
 void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     if ((t->flags & GIMBAL_FLOORED) == 0)
         return;
     if (t->flow[0].queued + t->flow[1].queued == 1)
-        floor_waive(t, g->now_ns);
+        floor_waive(t, g->now_ns - snic_min_u64(g->now_ns, SNIC_GIMBAL__FLOOR_AHEAD));
     gimbal_floor_offer(g, t);
 }
 
@@ -219,12 +224,13 @@ void gimbal_floor_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
 {
     uint64_t now = g->now_ns;
     uint64_t from = now > SNIC_GIMBAL_FLOOR_LATE_NS ? now - SNIC_GIMBAL_FLOOR_LATE_NS : 0;
+    uint64_t ahead = now + SNIC_GIMBAL__FLOOR_AHEAD;
     if ((t->flags & GIMBAL_FLOORED) == 0)
         return;
     for (unsigned i = 0; i < 2; i++) {
         struct gimbal_pace *p = &t->floor[i];
         if (p->mantissa != 0)
-            p->free_ns = snic_min_u64(snic_max_u64(p->free_ns, from), now) +
+            p->free_ns = snic_min_u64(snic_max_u64(p->free_ns, from), ahead) +
                          floor_cost(g, p, i == 0 ? io->size : 1);
     }
     gimbal_floor_offer(g, t);
@@ -254,6 +260,52 @@ void gimbal_floor_turn(struct snic_gimbal *g, uint32_t weighted)
         g->lane_left = most;
 }
 
+/* What an I/O like this one takes of the floor's time, the shortest of both kinds; 0: no floor. */
+static uint64_t floor_time(const struct gimbal_tenant *t, const struct snic_gimbal_io *io)
+{
+    uint64_t time = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct gimbal_pace *p = &t->floor[i];
+        uint64_t one = gimbal_cap_time(p, i == 0 ? io->size : 1);
+        if (p->mantissa != 0 && (time == 0 || one < time))
+            time = one > 0 ? one : 1;
+    }
+    return time;
+}
+
+/* How many I/Os like this one, which has completed, a client needs out to get its floor: twice what
+ * the time on the device, and some on a network, take. Falls slowly: latencies vary. */
+static uint32_t floor_out(const struct snic_gimbal *g, struct gimbal_tenant *t,
+                          const struct snic_gimbal_io *io)
+{
+    uint64_t time = floor_time(t, io);
+    if (time == 0)
+        return 0;
+    uint64_t out = 2 * (g->now_ns - io->sent_ns + SNIC_GIMBAL__FLOOR_NETWORK);
+    /* The one 32-bit division: below 2^9 ns exactly enough, above to one part in 2^7. */
+    unsigned shift = time >> 8 != 0 ? 56 - (unsigned)__builtin_clzll(time) : 0;
+    out = snic_min_u64(out >> shift, UINT32_MAX);
+    out = (uint32_t)out / (uint32_t)(time >> shift) + 1;
+    out = snic_max_u64(out, t->floor_out - (t->floor_out + 255) / 256);
+    t->floor_out = (uint32_t)snic_min_u64(out, SNIC_GIMBAL_QUEUE_MAX);
+    return t->floor_out;
+}
+
+/* The credit that goes with the completed I/O, for the floors of its tenant and of its group. */
+uint32_t gimbal_floor_credit(const struct snic_gimbal *g, struct gimbal_tenant *t,
+                             const struct snic_gimbal_io *io)
+{
+    uint64_t out = floor_out(g, t, io);
+    struct gimbal_tenant *group = t->group;
+    if (group != NULL && (group->flags & GIMBAL_FLOORED) != 0) {
+        uint32_t all = floor_out(g, group, io);
+        if (group->busy_weight > t->weight) /* below 2^29 */
+            all = (all * t->weight + group->busy_weight - 1) / group->busy_weight;
+        out = snic_max_u64(out, all);
+    }
+    return (uint32_t)snic_min_u64(out, g->o.queue_max);
+}
+
 /* Once a period: does the device deliver what the floors add up to? */
 void gimbal_floor_adapt(struct snic_gimbal *g)
 {
@@ -265,10 +317,15 @@ void gimbal_floor_adapt(struct snic_gimbal *g)
     g->floor_late_ns = 0;
     if (g->lane_first != NULL && floor_due_ns(g->lane_first) < g->now_ns)
         late_ns = snic_max_u64(late_ns, g->now_ns - floor_due_ns(g->lane_first));
-    if (late_ns >= SNIC_GIMBAL_FLOOR_LATE_NS / 4)
+    if (late_ns >= SNIC_GIMBAL_FLOOR_LATE_NS / 4) {
         part -= part / 16;
-    else
-        part += part / 64;
+        g->floor_rise = 6;
+    } else if (late_ns >= SNIC_GIMBAL_FLOOR_LATE_NS / 40) {
+        g->floor_rise = 6;
+    } else {
+        part += part >> g->floor_rise;
+        g->floor_rise -= g->floor_rise > 3;
+    }
     part = (uint32_t)snic_max_u64(part, SNIC_GIMBAL__FLOOR_LEAST);
     g->floor_part = (uint32_t)snic_min_u64(part, SNIC_GIMBAL_FLOOR_ONE); /* I3 */
     g->floor_stretch = UINT32_MAX / g->floor_part + (g->floor_part == SNIC_GIMBAL_FLOOR_ONE);

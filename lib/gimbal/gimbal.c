@@ -467,6 +467,8 @@ void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int 
     gimbal_floor_adapt(g);
     gimbal_slot_done(g, c, io);
     io->credit = gimbal_slot_credit(g, t);
+    if (g->floors != 0)
+        io->credit = (uint32_t)snic_max_u64(io->credit, gimbal_floor_credit(g, t, io));
     io->state = GIMBAL_IO_FREE;
     g->deadline_ns = g->now_ns;
     if (gimbal_inside(t) > 0)

@@ -149,6 +149,7 @@ struct gimbal_tenant {
     struct gimbal_tenant *lane_next;
     struct gimbal_tenant *lane_prev;
     uint64_t floor_ios;
+    uint32_t floor_out;          /* what its client needs out, for credit */
     struct gimbal_tenant *group; /* or NULL */
     uint32_t members;            /* of a group */
     uint32_t busy_weight;        /* of a group: of its tenants with I/Os inside */
@@ -220,6 +221,7 @@ struct snic_gimbal {
     uint64_t floor_late_ns; /* the most, since floor_ns */
     uint64_t floor_ns;      /* when the cut is looked at again */
     uint32_t floor_part;    /* of each floor that holds, in 1/SNIC_GIMBAL_FLOOR_ONE */
+    uint32_t floor_rise;    /* by which 2^-n it rises next */
     uint32_t floor_stretch; /* 1 / floor_part, likewise */
     uint32_t floors;        /* tenants and groups that have one */
     uint64_t floor_ios;
@@ -384,6 +386,8 @@ void gimbal_floor_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_io *io);
 void gimbal_floor_sent(struct snic_gimbal *g, struct gimbal_flow *c,
                        const struct snic_gimbal_io *io);
+uint32_t gimbal_floor_credit(const struct snic_gimbal *g, struct gimbal_tenant *t,
+                             const struct snic_gimbal_io *io);
 void gimbal_floor_turn(struct snic_gimbal *g, uint32_t weighted);
 void gimbal_floor_adapt(struct snic_gimbal *g);
 uint64_t gimbal_floor_now(const struct snic_gimbal *g, const struct gimbal_pace *p);

@@ -15,6 +15,7 @@ static void group_sim(struct sim *s, uint32_t tenants)
 {
     struct snic_gimbal_opts o = {
         .tenants_max = tenants, .groups_max = 3, .rate_start = SEC / 2, .rate_max = SEC};
+    o.write_cost_worst = SNIC_GIMBAL_COST_ONE; /* bytes are costs */
     sim_open(s, &o);
 }
 

@@ -16,7 +16,10 @@ if("gimbal" IN_LIST SNIC_WANTED_MODULES)
   snic_test(gimbal_victims ssd SOURCES ${bench}/gimbal_sim.c ${bench}/gimbal_peers/fifo.c
     ${bench}/gimbal_peers/reflex.c ${bench}/gimbal_peers/parda.c ${bench}/gimbal_peers/flashfq.c
     ${bench}/gimbal_peers/gimbal.c ${bench}/gimbal_peers/find.c LIBS m)
-  foreach(t lsm victims)
+  snic_test(gimbal_floors_ssd ssd SOURCES ${bench}/gimbal_sim.c ${bench}/gimbal_peers/fifo.c
+    ${bench}/gimbal_peers/reflex.c ${bench}/gimbal_peers/parda.c ${bench}/gimbal_peers/flashfq.c
+    ${bench}/gimbal_peers/gimbal.c ${bench}/gimbal_peers/find.c LIBS m)
+  foreach(t lsm victims floors_ssd)
     if(TARGET test_gimbal_${t})
       target_include_directories(test_gimbal_${t} PRIVATE ${bench})
     endif()
