@@ -423,7 +423,7 @@ static void fuzz_run(struct fuzz *f)
                                    .connect_ns = UINT64_C(2000000000),
                                    .io_ns = UINT64_C(1000000000),
                                    .loss_ns = UINT64_C(3000000000)};
-    struct snic_nvmehost *h;
+    struct snic_nvmehost *h = NULL;
     int good = f->left == 0; /* then this is a target as any other */
     size_t size = snic_nvmehost_memsize(&o);
     void *mem = aligned_alloc(SNIC_NVMEHOST_ALIGN, snic_align_up(size, SNIC_NVMEHOST_ALIGN));

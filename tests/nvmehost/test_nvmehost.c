@@ -111,32 +111,23 @@ static void test_nvmehost_uri_parsed(void **state)
 {
     struct snic_nvmehost_uri u;
     static const char *const bad[] = {
-        "nvme-tcp:/127.0.0.1:1/n",
-        "nvme-tcp:///nqn",
-        "nvme-tcp://1.2.3.4/nqn",
-        "nvme-tcp://1.2.3.4:4420",
-        "nvme-tcp://1.2.3.4:4420/",
-        "nvme-tcp://1.2.3.4:4420,/nqn",
-        "nvme-tcp://1.2.3.4:4420/n?",
-        "nvme-tcp://1.2.3.4:4420/n?nsid",
-        "nvme-tcp://1.2.3.4:4420/n?a=1",
-        "nvme-tcp://1.2.3.4:4420/n?nsid=0",
-        "nvme-tcp://1.2.3.4:1/n?nsid=",
-        "nvme-tcp://1.2.3.4:1/n?nsid=4294967295",
-        "nvme-tcp://1.2.3.4:1/n?nsid=1&",
-        "nvme-tcp://1.2.3.4:1/n?queues=17",
-        "nvme-tcp://1.2.3.4:1/n?host=",
-        "nvme-tcp://1.2.3.4:1/n?digests=all",
-        "nvme-tcp://1.2.3.4:1/n?kato=99",
-        "nvme-tcp://1.2.3.4:1/n?volatile=2",
-        "nvme-tcp://1.2.3.4:1/n?loss=0",
-        "nvme-tcp://1.2.3.4:1/n?entries=1",
-        "nvme-tcp://1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,"
-        "1.2.3.4:1,1.2.3.4:1/n",
+        "nvme-tcp:/127.0.0.1:1/n",        "nvme-tcp:///nqn",
+        "nvme-tcp://1.2.3.4/nqn",         "nvme-tcp://1.2.3.4:4420",
+        "nvme-tcp://1.2.3.4:4420/",       "nvme-tcp://1.2.3.4:4420,/nqn",
+        "nvme-tcp://1.2.3.4:4420/n?",     "nvme-tcp://1.2.3.4:4420/n?nsid",
+        "nvme-tcp://1.2.3.4:4420/n?a=1",  "nvme-tcp://1.2.3.4:4420/n?nsid=0",
+        "nvme-tcp://1.2.3.4:1/n?nsid=",   "nvme-tcp://1.2.3.4:1/n?nsid=4294967295",
+        "nvme-tcp://1.2.3.4:1/n?nsid=1&", "nvme-tcp://1.2.3.4:1/n?queues=17",
+        "nvme-tcp://1.2.3.4:1/n?host=",   "nvme-tcp://1.2.3.4:1/n?digests=all",
+        "nvme-tcp://1.2.3.4:1/n?kato=99", "nvme-tcp://1.2.3.4:1/n?volatile=2",
+        "nvme-tcp://1.2.3.4:1/n?loss=0",  "nvme-tcp://1.2.3.4:1/n?entries=1",
     };
+    static const char many[] = "nvme-tcp://1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,"
+                               "1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1/n";
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++)
         assert_non_null(snic_nvmehost_uri_parse(&u, bad[i]));
+    assert_non_null(snic_nvmehost_uri_parse(&u, many)); /* nine */
     assert_int_equal(snic_nvmehost_uri_is("nvme-tcp:/x"), 0);
     assert_int_equal(snic_nvmehost_uri_is("nvme-tcp://"), 1);
     assert_null(snic_nvmehost_uri_parse(&u, "nvme-tcp://1.2.3.4:4420/nqn.2026-11.a:b"));
