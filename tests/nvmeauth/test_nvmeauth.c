@@ -358,6 +358,32 @@ static void test_nvmeauth_reflected_challenge_refused(void **state)
     assert_int_equal(p.ctrl.failure, SNIC_NVMEAUTH_FAILED);
 }
 
+/* The response is right, and the challenge is what the controller has sent. */
+static void test_nvmeauth_right_response_with_reflected_challenge_refused(void **state)
+{
+    (void)state;
+    na_init(&p, SNIC_NVMEAUTH_SHA256, SNIC_NVMEAUTH_DH_NULL, 1, 4);
+    for (uint32_t i = 0; i < 2; i++)
+        na_pass(&p, i, p.message[i], na_make(&p, i));
+    memcpy(p.message[2] + 16 + 32, p.message[1] + 16, 32);
+    na_pass(&p, 2, p.message[2], p.size[2]);
+    assert_int_equal(p.ctrl.state, SNIC_NVMEAUTH_FAILING);
+    assert_int_equal(p.ctrl.failure, SNIC_NVMEAUTH_FAILED);
+}
+
+/* A controller without a key of the host is not to be had with a key of zeros, its equal. */
+static void test_nvmeauth_key_of_zeros_is_no_missing_key(void **state)
+{
+    (void)state;
+    na_init(&p, SNIC_NVMEAUTH_SHA256, SNIC_NVMEAUTH_DH_NULL, 0, 4);
+    memset(&p.host_keys.host, 0, sizeof(p.host_keys.host));
+    p.host_keys.host.size = 32;
+    memset(&p.ctrl_keys.host, 0, sizeof(p.ctrl_keys.host));
+    na_finish(&p, 0);
+    assert_int_equal(p.ctrl.failure, SNIC_NVMEAUTH_FAILED);
+    assert_int_not_equal(p.host.state, SNIC_NVMEAUTH_DONE);
+}
+
 static void expect_failure(uint8_t host, uint8_t ctrl)
 {
     na_finish(&p, 0);
@@ -404,6 +430,8 @@ static void test_nvmeauth_wrong_keys_refused(void **state)
                 if (what >= 6 && !both)
                     continue;
                 expect_failure(SNIC_NVMEAUTH_FAILED, SNIC_NVMEAUTH_FAILED);
+                if (what == 6) /* found by itself, not by the host */
+                    assert_int_equal(p.ctrl.remote, 0);
             }
 }
 
@@ -419,6 +447,26 @@ static void test_nvmeauth_controller_that_proves_nothing_refused(void **state)
     na_pass(&p, 3, p.message[3], n);
     assert_int_equal(p.host.state, SNIC_NVMEAUTH_OVER);
     assert_int_equal(p.host.failure, SNIC_NVMEAUTH_FAILED);
+}
+
+/* A controller that skips the challenge, or repeats it. */
+static void test_nvmeauth_host_takes_messages_in_order_only(void **state)
+{
+    (void)state;
+    for (int both = 0; both < 2; both++)
+        for (uint8_t length = 0; length <= 32; length += 32) {
+            uint8_t success1[48] = {1, 3, 0, 0, 77, 0, length};
+            na_init(&p, SNIC_NVMEAUTH_SHA256, SNIC_NVMEAUTH_DH_NULL, both, 4);
+            (void)na_make(&p, 0);
+            na_pass(&p, 3, success1, sizeof(success1));
+            assert_int_equal(p.host.state, SNIC_NVMEAUTH_OVER);
+            assert_int_equal(p.host.failure, SNIC_NVMEAUTH_MESSAGE);
+            na_init(&p, SNIC_NVMEAUTH_SHA256, SNIC_NVMEAUTH_DH_NULL, both, 4);
+            for (uint32_t i = 0; i < 2; i++)
+                na_pass(&p, i, p.message[i], na_make(&p, i));
+            na_pass(&p, 1, p.message[1], p.size[1]);
+            assert_int_equal(p.host.failure, SNIC_NVMEAUTH_MESSAGE);
+        }
 }
 
 /* 0, 1 and p - 1 would make the session key known. */
@@ -612,8 +660,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmeauth_all_orders_as_the_model),
         cmocka_unit_test(test_nvmeauth_replayed_messages_refused),
         cmocka_unit_test(test_nvmeauth_reflected_challenge_refused),
+        cmocka_unit_test(test_nvmeauth_right_response_with_reflected_challenge_refused),
+        cmocka_unit_test(test_nvmeauth_key_of_zeros_is_no_missing_key),
         cmocka_unit_test(test_nvmeauth_wrong_keys_refused),
         cmocka_unit_test(test_nvmeauth_controller_that_proves_nothing_refused),
+        cmocka_unit_test(test_nvmeauth_host_takes_messages_in_order_only),
         cmocka_unit_test(test_nvmeauth_weak_dh_values_refused),
         cmocka_unit_test(test_nvmeauth_negotiations_refused_by_name),
         cmocka_unit_test(test_nvmeauth_second_descriptor_chosen),

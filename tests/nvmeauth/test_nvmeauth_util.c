@@ -23,8 +23,11 @@ static uint64_t na_hash(uint64_t a, uint64_t b, const void *in, size_t size)
 static int na_hmac(uint32_t hash, const void *key, size_t key_size, const void *in, size_t size,
                    uint8_t *out)
 {
+    uint8_t padded[64] = {0}; /* as HMAC does: an empty key is the same as one of zeros */
+    memcpy(padded, key, snic_min_u64(key_size, sizeof(padded)));
     for (uint32_t i = 0; i < snic_nvmeauth_digest_size(hash) / 8; i++)
-        snic_put_le64(out + (size_t)8 * i, na_hash(na_hash(hash, i, key, key_size), i, in, size));
+        snic_put_le64(out + (size_t)8 * i,
+                      na_hash(na_hash(hash, i, padded, sizeof(padded)), i, in, size));
     return na_call();
 }
 

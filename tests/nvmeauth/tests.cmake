@@ -8,3 +8,7 @@ if("nvmeauth" IN_LIST SNIC_WANTED_MODULES AND TARGET snicstore_crypto AND SNIC_P
     $<TARGET_FILE:nvmeauth_line>)
   set_tests_properties(nvmeauth_judge PROPERTIES LABELS nvmeauth SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
+# Bugs of the engine, one in eight by day: sim/nvmeauth_bugs.py.
+if(TARGET test_nvmeauth)
+  snic_mutants(nvmeauth nvmeauth 8)
+endif()

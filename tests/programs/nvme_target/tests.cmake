@@ -17,6 +17,10 @@ foreach(t nvme_linux nvme_linux_fair)
   set_tests_properties(${t} PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77 TIMEOUT 1200
     RESOURCE_LOCK nvme_linux)
 endforeach()
+add_test(NAME nvme_linux_auth COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/nvme_linux_auth.sh
+  $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/nvme_linux_auth)
+set_tests_properties(nvme_linux_auth PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77
+  TIMEOUT 1200 RESOURCE_LOCK nvme_linux)
 # --config and ctl.
 if(SNIC_PYTHON)
   add_test(NAME nvme_ctl COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py
