@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "test_nvmet_util.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct tx *tx_now; /* that tx_after() checks */
@@ -113,7 +114,8 @@ static void tx_open_target(struct tx *x)
     for (uint32_t i = 0; i < x->loops; i++) {
         size_t size = i == 0 ? snic_nvmet_memsize(&x->o) : snic_nvmet_join_memsize(&x->o);
         assert_int_not_equal(size, 0);
-        x->mem[i] = support_guard_alloc(size, SNIC_NVMET_ALIGN);
+        x->mem[i] = x->plain ? aligned_alloc(SNIC_NVMET_ALIGN, size)
+                             : support_guard_alloc(size, SNIC_NVMET_ALIGN);
         if (i == 0)
             assert_int_equal(snic_nvmet_open(&x->all[0], x->mem[0], size, x->net[0], &x->o), 0);
         else
@@ -173,8 +175,12 @@ void tx_close_target(struct tx *x)
     x->t = NULL;
     for (uint32_t i = 0; i < x->loops; i++)
         assert_ptr_equal(snic_nvmet_close(x->all[i]), x->mem[i]);
-    for (uint32_t i = 0; i < x->loops; i++)
-        support_guard_free(x->mem[i]);
+    for (uint32_t i = 0; i < x->loops; i++) {
+        if (x->plain)
+            free(x->mem[i]);
+        else
+            support_guard_free(x->mem[i]);
+    }
 }
 
 void tx_close(struct tx *x)

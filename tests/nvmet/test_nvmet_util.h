@@ -33,6 +33,7 @@ struct tx {
     uint32_t idle;     /* the target listens nowhere, and has no subsystem */
     uint32_t stubborn; /* the device cancels nothing */
     uint32_t qos;      /* a switch is in front of it */
+    uint32_t plain;    /* memory without guards: for many short runs */
     uint32_t loops;    /* of the target */
     uint32_t ns_loop;  /* of the namespace */
     /* made by tx_open() */
