@@ -13,12 +13,22 @@ const char tg_commands[] =
     "[group=N]\n"
     "                             ID: the lowest that is free; a missing file is made\n"
     "  namespace remove NQN ID    when its last I/O has ended; its file stays\n"
+    "  namespace resize NQN ID BYTES\n"
+    "                             a file grows with it, and is not cut\n"
+    "  subsystem add NQN [serial=TEXT]\n"
+    "  subsystem remove NQN       one without namespaces; its connections end\n"
+    "  host allow NQN HOSTNQN|any [from=ADDRESS[/BITS],...]\n"
+    "                             or allow it from other addresses than before\n"
+    "  host deny NQN HOSTNQN|any  its connections end\n"
+    "  ana NQN GROUP PORT optimized|non-optimized|inaccessible|lost|changing\n"
+    "                             the access state of an ANA group at a port\n"
     "  weight HOSTNQN N           the host's share of each device, 1 to 256 (needs --fair)\n"
     "  cap HOSTNQN [bytes=N] [iops=N]\n"
     "                             most of each device in a second; 0 or none: no cap\n"
     "  save [FILE]                write the configuration, to FILE instead of --config";
 
 static struct tg_namespace *removing; /* TG_WAIT */
+static struct tg_subsystem *leaving;
 
 /* ---- show ---- */
 
@@ -113,14 +123,30 @@ static int namespace_add(char **words, int count, struct tg_call *c)
         tg_namespace_free(ns);
         return TG_FAILED;
     }
+    tg_record_remove(ns, NULL); /* an earlier one's, before this one is saved */
     tg_text_add(&c->out, "namespace %" PRIu32 "\n", ns->nsid);
     return TG_SAVE;
 }
 
+static int remove_failed;
+
+static void record_removed(struct tg_namespace *ns)
+{
+    tg_namespace_free(ns);
+    removing = NULL;
+    tg_control_answer(remove_failed);
+}
+
+/* Its reservations go when nothing that is saved has the namespace any more. */
+static void namespace_saved(int failed)
+{
+    remove_failed = failed;
+    tg_record_remove(removing, record_removed);
+}
+
 static void namespace_down(void)
 {
-    tg_namespace_free(removing);
-    removing = NULL;
+    removing->gone = 1;
     tg_control_go();
 }
 
@@ -136,7 +162,114 @@ static int namespace_remove(char **words, int count, struct tg_call *c)
         (ns = tg_namespace_get(s, (uint32_t)nsid, &c->e)) == NULL)
         return TG_FAILED;
     removing = ns;
+    c->after = namespace_saved;
     return tg_namespace_down(ns, namespace_down, &c->e) == 0 ? TG_WAIT : TG_FAILED;
+}
+
+static int namespace_resize(char **words, int count, struct tg_call *c)
+{
+    struct tg_subsystem *s;
+    struct tg_namespace *ns;
+    uint64_t nsid, bytes;
+    if (count != 3)
+        return tg_fail(&c->e, "namespace resize: NQN ID BYTES is needed");
+    if ((s = tg_subsystem_get(words[0], &c->e)) == NULL ||
+        tg_read_number("namespace", words[1], 0, 1, UINT32_MAX, &nsid, &c->e) != 0 ||
+        (ns = tg_namespace_get(s, (uint32_t)nsid, &c->e)) == NULL ||
+        tg_read_number("size", words[2], 1, 4096, UINT64_C(1) << 46, &bytes, &c->e) != 0)
+        return TG_FAILED;
+    return tg_namespace_resize(ns, bytes, &c->e) == 0 ? TG_SAVE : TG_FAILED;
+}
+
+static int subsystem_add(char **words, int count, struct tg_call *c)
+{
+    struct tg_subsystem *s;
+    if (tg_read_subsystem(words, count, &s, &c->e) != 0)
+        return TG_FAILED;
+    if (tg_subsystem_up(s, &c->e) == 0)
+        return TG_SAVE;
+    s->nqn[0] = 0;
+    return TG_FAILED;
+}
+
+static void subsystem_down(void)
+{
+    leaving->nqn[0] = 0;
+    leaving = NULL;
+    tg_control_go();
+}
+
+static int subsystem_remove(char **words, int count, struct tg_call *c)
+{
+    struct tg_subsystem *s;
+    if (count != 1)
+        return tg_fail(&c->e, "subsystem remove: NQN is needed");
+    if ((s = tg_subsystem_get(words[0], &c->e)) == NULL)
+        return TG_FAILED;
+    if (tg_subsystem_full(s))
+        return tg_fail(&c->e, "subsystem %s has namespaces: remove them first", s->nqn);
+    leaving = s;
+    return tg_subsystem_down(s, subsystem_down, &c->e) == 0 ? TG_WAIT : TG_FAILED;
+}
+
+static int host_any(struct tg_subsystem *s, int on, struct tg_call *c)
+{
+    if (tg.auth_keys != NULL)
+        return tg_fail(&c->e, "host any: with --auth-keys it does not change: use hosts' names");
+    int r = snic_nvmet_any_host(tg_target(), (uint32_t)s->number, on);
+    if (r != 0)
+        return tg_fail(&c->e, "host any: %s", snic_strerror(r));
+    s->any = on;
+    return TG_SAVE;
+}
+
+static int host_allow(char **words, int count, struct tg_call *c)
+{
+    struct tg_subsystem *s;
+    struct tg_host h;
+    if (tg_read_host(words, count, &s, &h, &c->e) != 0)
+        return TG_FAILED;
+    if (strcmp(h.nqn, "any") == 0)
+        return host_any(s, 1, c);
+    if (tg_host_find(s, h.nqn) == NULL && s->host_count == TG_HOSTS)
+        return tg_fail(&c->e, "host %s: at most %d of a subsystem", h.nqn, TG_HOSTS);
+    if (tg_host_up(s, &h, &c->e) != 0 || tg_host_set(s, &h, &c->e) != 0)
+        return TG_FAILED;
+    return TG_SAVE;
+}
+
+static int host_deny(char **words, int count, struct tg_call *c)
+{
+    struct tg_subsystem *s;
+    if (count != 2)
+        return tg_fail(&c->e, "host deny: NQN HOSTNQN is needed");
+    if ((s = tg_subsystem_get(words[0], &c->e)) == NULL)
+        return TG_FAILED;
+    if (strcmp(words[1], "any") == 0 && s->any)
+        return host_any(s, 0, c);
+    struct tg_host *h = tg_host_find(s, words[1]);
+    if (h == NULL)
+        return tg_fail(&c->e, "host '%s' is not allowed in %s by its name", words[1], s->nqn);
+    if (s->any && tg.auth_keys != NULL) { /* it is still any that has a secret */
+        h->from_count = 0;
+        if (tg_host_up(s, h, &c->e) != 0)
+            return TG_FAILED;
+    } else {
+        int r = snic_nvmet_deny(tg_target(), (uint32_t)s->number, h->nqn);
+        if (r != 0)
+            return tg_fail(&c->e, "host %s: %s", h->nqn, snic_strerror(r));
+    }
+    tg_host_drop(s, h);
+    return TG_SAVE;
+}
+
+static int command_ana(char **words, int count, struct tg_call *c)
+{
+    struct tg_ana a;
+    if (tg_read_ana(words, count, &a, &c->e) != 0 || tg_ana_up(&a, &c->e) != 0)
+        return TG_FAILED;
+    a.subsystem->ana[a.group - 1][a.port] = a.state;
+    return TG_SAVE;
 }
 
 static int command_tenant(const char *kind, char **words, int count, struct tg_call *c)
@@ -164,9 +297,18 @@ int tg_command(char **words, int count, struct tg_call *call)
         const char *verb; /* NULL: none */
         int (*run)(char **words, int count, struct tg_call *c);
     } commands[] = {
-        {"show", NULL, command_show},        {"save", NULL, command_save},
-        {"namespace", "add", namespace_add}, {"namespace", "remove", namespace_remove},
-        {"weight", NULL, command_weight},    {"cap", NULL, command_cap},
+        {"show", NULL, command_show},
+        {"save", NULL, command_save},
+        {"subsystem", "add", subsystem_add},
+        {"subsystem", "remove", subsystem_remove},
+        {"host", "allow", host_allow},
+        {"host", "deny", host_deny},
+        {"namespace", "add", namespace_add},
+        {"namespace", "remove", namespace_remove},
+        {"namespace", "resize", namespace_resize},
+        {"ana", NULL, command_ana},
+        {"weight", NULL, command_weight},
+        {"cap", NULL, command_cap},
     };
     for (size_t i = 0; count > 0 && i < SNIC_COUNTOF(commands); i++) {
         int verb = commands[i].verb != NULL;

@@ -6,6 +6,7 @@
  *   host NQN HOSTNQN|any [from=ADDRESS[/BITS],...]
  *   namespace NQN ID file=PATH|memory=BYTES [size=BYTES] [read-only] [uuid=UUID] [group=N]
  *   weight HOSTNQN N
+ *   ana NQN GROUP PORT optimized|non-optimized|inaccessible|lost|changing
  *   cap HOSTNQN [bytes=N] [iops=N]
  * A subsystem comes before what is its own. Commands of `ctl` have the same words.
  */
@@ -232,6 +233,50 @@ int tg_read_tenant(const char *kind, char **words, int count, struct tg_tenant *
     return 0;
 }
 
+static const struct {
+    const char *name;
+    uint8_t state;
+} ana_states[] = {{"optimized", SNIC_NVME_ANA_OPTIMIZED},
+                  {"non-optimized", SNIC_NVME_ANA_NON_OPTIMIZED},
+                  {"inaccessible", SNIC_NVME_ANA_INACCESSIBLE},
+                  {"lost", SNIC_NVME_ANA_LOSS},
+                  {"changing", SNIC_NVME_ANA_CHANGE}};
+
+int tg_read_ana(char **words, int count, struct tg_ana *out, struct tg_error *e)
+{
+    uint64_t group = 0, port = 0;
+    size_t i = 0;
+    if (count != 4)
+        return tg_fail(e, "ana: NQN GROUP PORT STATE is needed");
+    if ((out->subsystem = tg_subsystem_get(words[0], e)) == NULL ||
+        tg_read_number("group", words[1], 0, 1, TG_GROUPS, &group, e) != 0 ||
+        tg_read_number("port", words[2], 0, 0, SNIC_NVMESUB_PORTS_MAX - 1, &port, e) != 0)
+        return -1;
+    while (i < SNIC_COUNTOF(ana_states) && strcmp(ana_states[i].name, words[3]) != 0)
+        i++;
+    if (i == SNIC_COUNTOF(ana_states))
+        return tg_fail(e,
+                       "ana: '%s' is none of optimized, non-optimized, inaccessible, lost, "
+                       "changing",
+                       words[3]);
+    out->group = (uint32_t)group;
+    out->port = (uint32_t)port;
+    out->state = ana_states[i].state;
+    return 0;
+}
+
+static void write_ana(struct tg_text *out, const struct tg_subsystem *s)
+{
+    for (uint32_t g = 0; g < TG_GROUPS; g++)
+        for (uint32_t p = 0; p < SNIC_NVMESUB_PORTS_MAX; p++)
+            for (size_t i = 1; i < SNIC_COUNTOF(ana_states); i++)
+                if (s->ana[g][p] == ana_states[i].state) {
+                    tg_text_add(out, "ana");
+                    tg_text_word(out, "", s->nqn);
+                    tg_text_add(out, " %" PRIu32 " %" PRIu32 " %s\n", g + 1, p, ana_states[i].name);
+                }
+}
+
 /* ---- The file ---- */
 
 static int line_listen(char **words, int count, struct tg_error *e)
@@ -279,6 +324,7 @@ static int config_line(char **words, int count, unsigned line, struct tg_error *
     struct tg_subsystem *s;
     struct tg_namespace ns;
     struct tg_tenant t;
+    struct tg_ana a;
     words++;
     count--;
     if (strcmp(kind, "listen") == 0)
@@ -299,7 +345,13 @@ static int config_line(char **words, int count, unsigned line, struct tg_error *
     }
     if (strcmp(kind, "weight") == 0 || strcmp(kind, "cap") == 0)
         return tg_read_tenant(kind, words, count, &t, e) != 0 ? -1 : tg_tenant_set(&t, e);
-    return tg_fail(e, "'%s' is none of listen, subsystem, host, namespace, weight, cap", kind);
+    if (strcmp(kind, "ana") == 0) {
+        if (tg_read_ana(words, count, &a, e) != 0)
+            return -1;
+        a.subsystem->ana[a.group - 1][a.port] = a.state;
+        return 0;
+    }
+    return tg_fail(e, "'%s' is none of listen, subsystem, host, namespace, ana, weight, cap", kind);
 }
 
 void tg_config_read(const char *path)
@@ -373,6 +425,7 @@ static void write_subsystem(struct tg_text *out, const struct tg_subsystem *s)
         if (ns != NULL)
             write_namespace(out, ns);
     }
+    write_ana(out, s);
 }
 
 void tg_config_write(struct tg_text *out)

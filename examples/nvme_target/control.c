@@ -102,6 +102,19 @@ static void ctl_finish(int failed)
     ctl_next();
 }
 
+void tg_control_answer(int failed)
+{
+    ctl_finish(failed);
+}
+
+static void ctl_end_save(int failed)
+{
+    if (ctl.running->call.after != NULL)
+        ctl.running->call.after(failed);
+    else
+        ctl_finish(failed);
+}
+
 static void ctl_saved(struct tg_file *f)
 {
     struct ctl_client *c = ctl.running;
@@ -114,7 +127,7 @@ static void ctl_saved(struct tg_file *f)
                       "in effect until the target ends, but not saved, as %s cannot be written: "
                       "%s; `save` tries again",
                       f->path, strerror(f->os_error));
-    ctl_finish(f->os_error != 0);
+    ctl_end_save(f->os_error != 0);
 }
 
 static void ctl_save(void)
@@ -123,14 +136,14 @@ static void ctl_save(void)
     const char *path = c->call.path != NULL ? c->call.path : tg.config;
     if (path == NULL) {
         tg_text_add(&c->call.out, "not saved: the target was started without --config\n");
-        ctl_finish(0);
+        ctl_end_save(0);
         return;
     }
     tg_config_write(&ctl.text);
     if (ctl.text.failed) {
         tg_text_free(&ctl.text);
         (void)tg_fail(&c->call.e, "in effect, but not saved: out of memory; `save` tries again");
-        ctl_finish(1);
+        ctl_end_save(1);
         return;
     }
     ctl.file = (struct tg_file){

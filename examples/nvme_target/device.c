@@ -3,12 +3,16 @@
 #include "target.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int open_memory(struct snic_loop *loop, struct tg_namespace *ns, struct tg_error *e)
 {
@@ -16,7 +20,40 @@ static int open_memory(struct snic_loop *loop, struct tg_namespace *ns, struct t
     int r = snic_disk_open(&ns->disk, &d);
     if (r == 0)
         r = snic_io_mem_open(&ns->device, loop, ns->disk);
+    ns->room = ns->size;
     return r == 0 ? 0 : tg_fail(e, "memory: %" PRIu64 " bytes: %s", ns->size, snic_strerror(r));
+}
+
+int tg_grow(struct tg_namespace *ns, uint64_t bytes, struct tg_error *e)
+{
+    struct stat s;
+    uint64_t has = ns->room;
+    if (bytes <= ns->room)
+        return 0;
+    if (ns->path == NULL)
+        return tg_fail(e, "memory cannot grow beyond the %" PRIu64 " bytes that it began with",
+                       has);
+    int fd = open(ns->path, (ns->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+    int r = fd >= 0 ? fstat(fd, &s) : -1;
+    if (r == 0 && S_ISBLK(s.st_mode))
+        r = ioctl(fd, BLKGETSIZE64, &has);
+    else if (r == 0)
+        has = (uint64_t)s.st_size;
+    if (r == 0 && has < bytes && S_ISREG(s.st_mode) && !ns->read_only) {
+        r = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
+        if (r == 0 || errno == EOPNOTSUPP)
+            r = ftruncate(fd, (off_t)bytes);
+        has = bytes;
+    }
+    int error = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    if (r != 0)
+        return tg_fail(e, "%s cannot have %" PRIu64 " bytes: %s", ns->path, bytes, strerror(error));
+    if (has < bytes)
+        return tg_fail(e, "%s has %" PRIu64 " bytes, fewer than %" PRIu64, ns->path, has, bytes);
+    ns->room = has;
+    return 0;
 }
 
 static int file_is_empty(const char *path)
@@ -57,6 +94,7 @@ static int open_file(struct snic_loop *loop, struct tg_namespace *ns, int live, 
     if (ns->size > ns->device->geometry.size)
         return tg_fail(e, "%s has %" PRIu64 " bytes, fewer than its size=%" PRIu64, ns->path,
                        ns->device->geometry.size, ns->size);
+    ns->room = ns->device->geometry.size;
     if (ns->size != 0)
         ns->device->geometry.size = ns->size; /* the rest is not used */
     return 0;

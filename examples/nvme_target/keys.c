@@ -145,15 +145,21 @@ void tg_keys_end(void)
     snic_nvmeauth_wipe(&keys, sizeof(keys));
 }
 
+int tg_keys_has(const char *nqn, struct tg_error *e)
+{
+    if (tg.auth_keys == NULL || find(nqn) >= 0)
+        return 0;
+    return tg_fail(e, "host %s has no secret in %s (--auth-keys)", nqn, tg.auth_keys);
+}
+
 int tg_keys_hosts(const struct tg_subsystem *s, struct snic_nvmet_subsystem_opts *o,
                   struct tg_error *e)
 {
     if (tg.auth_keys == NULL)
         return 0;
     for (uint32_t i = 0; i < s->host_count; i++)
-        if (find(s->hosts[i].nqn) < 0)
-            return tg_fail(e, "host %s has no secret in %s (--auth-keys)", s->hosts[i].nqn,
-                           tg.auth_keys);
+        if (tg_keys_has(s->hosts[i].nqn, e) != 0)
+            return -1;
     if (!s->any)
         return 0;
     o->flags &= ~SNIC_NVMESUB_ANY_HOST; /* any that has a secret */

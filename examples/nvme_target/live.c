@@ -25,6 +25,22 @@ void tg_target_set(struct snic_nvmet *t, struct snic_loop *loop)
     live.loop = loop;
 }
 
+int tg_host_up(const struct tg_subsystem *s, const struct tg_host *h, struct tg_error *e)
+{
+    if (tg_keys_has(h->nqn, e) != 0)
+        return -1;
+    int r = snic_nvmet_allow(live.target, (uint32_t)s->number, h->nqn, 0, h->from, h->from_count);
+    return r == 0 ? 0 : tg_fail(e, "host %s: %s", h->nqn, snic_strerror(r));
+}
+
+int tg_ana_up(const struct tg_ana *a, struct tg_error *e)
+{
+    int r = snic_nvmet_ana_set(live.target, (uint32_t)a->subsystem->number, a->group, a->port,
+                               a->state);
+    return r == 0 ? 0
+                  : tg_fail(e, "ana: group %u, port %u: %s", a->group, a->port, snic_strerror(r));
+}
+
 int tg_subsystem_up(struct tg_subsystem *s, struct tg_error *e)
 {
     struct snic_nvmet_subsystem_opts o = {.opts_size = sizeof(o), .subnqn = s->nqn};
@@ -32,19 +48,21 @@ int tg_subsystem_up(struct tg_subsystem *s, struct tg_error *e)
     o.flags = s->any ? SNIC_NVMESUB_ANY_HOST : 0;
     o.hosts = s->names;
     o.host_count = s->host_count;
+    o.persist = tg.config != NULL ? tg_persist : NULL;
     if (tg_keys_hosts(s, &o, e) != 0)
         return -1;
     int r = snic_nvmet_subsystem_add(live.target, &o);
     if (r < 0)
         return tg_fail(e, "subsystem %s: %s", s->nqn, snic_strerror(r));
     s->number = r;
-    for (uint32_t i = 0; i < s->host_count; i++) {
-        const struct tg_host *h = &s->hosts[i];
-        r = snic_nvmesub_allow(snic_nvmet_engine(live.target, (uint32_t)s->number), h->nqn,
-                               tg.auth_keys != NULL ? SNIC_NVMESUB_HOST_AUTH : 0, h->from,
-                               h->from_count);
-        if (r != 0)
-            return tg_fail(e, "host %s: %s", h->nqn, snic_strerror(r));
+    for (uint32_t i = 0; i < s->host_count; i++)
+        if (tg_host_up(s, &s->hosts[i], e) != 0)
+            return -1;
+    for (uint32_t i = 0; i < TG_GROUPS * SNIC_NVMESUB_PORTS_MAX; i++) {
+        struct tg_ana a = {s, i / SNIC_NVMESUB_PORTS_MAX + 1, i % SNIC_NVMESUB_PORTS_MAX, 0};
+        a.state = s->ana[a.group - 1][a.port];
+        if (a.state != 0 && tg_ana_up(&a, e) != 0)
+            return -1;
     }
     return 0;
 }
@@ -69,6 +87,7 @@ struct there {
     struct tg_error *e;
     uint32_t tenant;
     const struct snic_gimbal_tenant_opts *o;
+    uint64_t bytes;
     int result;
 };
 
@@ -165,4 +184,49 @@ int tg_namespace_down(struct tg_namespace *ns, void (*done)(void), struct tg_err
         return 0;
     live.closing = NULL;
     return tg_fail(e, "namespace %" PRIu32 ": %s", ns->nsid, snic_strerror(r));
+}
+
+static void size_there(void *ctx)
+{
+    const struct there *t = ctx;
+    t->ns->device->geometry.size = t->ns->io->geometry.size = t->bytes;
+}
+
+int tg_namespace_resize(struct tg_namespace *ns, uint64_t bytes, struct tg_error *e)
+{
+    struct there there = {.ns = ns, .bytes = bytes};
+    const struct tg_subsystem *s = &tg.subs[ns->subsystem];
+    struct snic_nvmesub_ns_status status;
+    const struct snic_nvmesub *engine = snic_nvmet_engine(live.target, (uint32_t)s->number);
+    if (snic_nvmesub_get_ns(engine, ns->nsid, &status) != 0)
+        return tg_fail(e, "namespace %" PRIu32 " is being removed", ns->nsid);
+    if (bytes % (UINT64_C(1) << status.shift) != 0)
+        return tg_fail(e, "namespace %" PRIu32 ": not a multiple of its blocks of %u bytes",
+                       ns->nsid, 1U << status.shift);
+    int grows = bytes > ns->io->geometry.size;
+    if (tg_grow(ns, bytes, e) != 0)
+        return -1;
+    if (grows)
+        tg_loops_call(ns, size_there, &there);
+    int r = snic_nvmet_ns_resize(live.target, (uint32_t)s->number, ns->nsid, bytes);
+    if (r != 0)
+        return tg_fail(e, "namespace %" PRIu32 ": %s", ns->nsid, snic_strerror(r));
+    tg_loops_call(ns, size_there, &there); /* what is beyond fails there */
+    ns->size = bytes;
+    return 0;
+}
+
+static void subsystem_removed(void *ctx, uint32_t number)
+{
+    void (*done)(void) = live.closed;
+    (void)ctx;
+    (void)number;
+    done();
+}
+
+int tg_subsystem_down(struct tg_subsystem *s, void (*done)(void), struct tg_error *e)
+{
+    live.closed = done;
+    int r = snic_nvmet_subsystem_remove(live.target, (uint32_t)s->number, subsystem_removed, NULL);
+    return r == 0 ? 0 : tg_fail(e, "subsystem %s: %s", s->nqn, snic_strerror(r));
 }

@@ -157,6 +157,9 @@ static void add_all(void)
     for (uint32_t i = 0; i < TG_NAMESPACES; i++)
         if (tg.ns[i].used && tg_namespace_up(&tg.ns[i], 0, &e) != 0)
             ex_die("%s%s", where(tg.ns[i].line), e.text);
+    for (uint32_t i = 0; i < TG_NAMESPACES; i++)
+        if (tg.ns[i].used && tg_record_restore(&tg.ns[i], &e) != 0)
+            ex_die("--config: %s", e.text);
 }
 
 static int is_wildcard(const struct snic_net_addr *a)
@@ -223,6 +226,7 @@ int main(int argc, char **argv)
     snic_loop_cancel(g.loop, &g.timer);
     tg_control_end();
     void *mem = snic_nvmet_close(g.target);
+    tg_target_set(NULL, g.loop);
     tg_loops_close();
     tg_keys_end();
     free(mem);

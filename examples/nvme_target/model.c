@@ -97,12 +97,26 @@ int tg_host_set(struct tg_subsystem *s, const struct tg_host *h, struct tg_error
     return 0;
 }
 
+void tg_host_drop(struct tg_subsystem *s, struct tg_host *h)
+{
+    *h = s->hosts[--s->host_count]; /* names[i] is that of hosts[i] */
+}
+
 /* ---- Namespaces ---- */
+
+int tg_subsystem_full(const struct tg_subsystem *s)
+{
+    for (uint32_t i = 0; i < TG_NAMESPACES; i++)
+        if (tg.ns[i].used && !tg.ns[i].gone && &tg.subs[tg.ns[i].subsystem] == s)
+            return 1;
+    return 0;
+}
 
 struct tg_namespace *tg_namespace_find(const struct tg_subsystem *s, uint32_t nsid)
 {
     for (uint32_t i = 0; i < TG_NAMESPACES; i++)
-        if (tg.ns[i].used && &tg.subs[tg.ns[i].subsystem] == s && tg.ns[i].nsid == nsid)
+        if (tg.ns[i].used && !tg.ns[i].gone && &tg.subs[tg.ns[i].subsystem] == s &&
+            tg.ns[i].nsid == nsid)
             return &tg.ns[i];
     return NULL;
 }

@@ -131,10 +131,7 @@ static int option_weight(void *target, const char *text)
 
 static void check_subsystem(const struct tg_subsystem *s)
 {
-    int any = 0;
-    for (uint32_t k = 0; k < TG_NAMESPACES; k++)
-        any |= tg.ns[k].used && &tg.subs[tg.ns[k].subsystem] == s;
-    if (!any)
+    if (!tg_subsystem_full(s))
         ex_usage("--subsystem %s has no namespace: --namespace FILE, --read-only FILE or "
                  "--memory BYTES after it",
                  s->nqn);

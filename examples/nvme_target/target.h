@@ -20,12 +20,35 @@ enum {
     TG_WORDS = 32
 };
 
+struct tg_namespace;
+
 /** Why something was refused. */
 struct tg_error {
     char text[512];
 };
 /** Set it. @return -1 */
 int tg_fail(struct tg_error *e, const char *format, ...) SNIC_PRINTF(2, 3);
+
+/** A file to be replaced as a whole, or removed: save.c. */
+struct tg_file {
+    struct snic_loop_msg msg;
+    struct tg_file *next;
+    const char *path;
+    char *data; /* NULL: remove the file */
+    size_t size;
+    int os_error;
+    void (*done)(struct tg_file *f); /* on the loop's thread */
+};
+/** Where a namespace's reservations are stored: reserve.c. */
+struct tg_record {
+    struct tg_file file;
+    char path[4200];
+    uint64_t wanted;  /* sequence to be stored; 0: none */
+    uint64_t written; /* the one that is being stored */
+    int busy;
+    int remove;                             /* when it is not busy */
+    void (*after)(struct tg_namespace *ns); /* it was removed */
+};
 
 struct tg_namespace {
     int used;
@@ -37,7 +60,10 @@ struct tg_namespace {
     uint32_t group;
     uint8_t uuid[16]; /* zeros: from its names */
     unsigned line;    /* of the configuration; 0: elsewhere */
+    int gone;         /* removed; its record not yet */
+    struct tg_record record;
     struct snic_disk *disk;
+    uint64_t room; /* bytes of the device when it was opened */
     struct snic_io *device;
     struct snic_io *io; /* the switch, or the device; NULL: not open */
     void *qos;          /* memory of the switch, or NULL */
@@ -56,7 +82,8 @@ struct tg_subsystem {
     const char *names[TG_HOSTS];
     uint32_t host_count;
     int any;
-    int number; /* the target's, or negative */
+    uint8_t ana[TG_GROUPS][SNIC_NVMESUB_PORTS_MAX]; /* SNIC_NVME_ANA_*; 0: optimized */
+    int number;                                     /* the target's, or negative */
     unsigned line;
 };
 
@@ -123,6 +150,9 @@ struct tg_namespace *tg_namespace_get(const struct tg_subsystem *s, uint32_t nsi
 /** @p like has subsystem, path (copied) and so on; nsid 0: the lowest that is free. NULL; */
 struct tg_namespace *tg_namespace_new(const struct tg_namespace *like, struct tg_error *e);
 void tg_namespace_free(struct tg_namespace *ns);
+void tg_host_drop(struct tg_subsystem *s, struct tg_host *h);
+/** Has the subsystem a namespace? */
+int tg_subsystem_full(const struct tg_subsystem *s);
 /** Set a host's share. 0; -1 */
 int tg_tenant_set(const struct tg_tenant *t, struct tg_error *e);
 const struct tg_tenant *tg_tenant_find(const char *nqn);
@@ -155,6 +185,14 @@ int tg_read_tenant(const char *kind, char **words, int count, struct tg_tenant *
                    struct tg_error *e);
 int tg_read_number(const char *what, const char *text, int size, uint64_t min, uint64_t max,
                    uint64_t *out, struct tg_error *e);
+/** @p out has the state of the group at the port, from 1 and 0. 0; -1 */
+struct tg_ana {
+    struct tg_subsystem *subsystem;
+    uint32_t group;
+    uint32_t port;
+    uint8_t state;
+};
+int tg_read_ana(char **words, int count, struct tg_ana *out, struct tg_error *e);
 /** Read --config; exits with a line that names what is wrong. */
 void tg_config_read(const char *path);
 /** The configuration as it is. */
@@ -165,6 +203,8 @@ void tg_config_write(struct tg_text *out);
 /** Open what the namespace is on, with a switch in front where --fair is set. 0; -1 */
 int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e);
 void tg_close(struct tg_namespace *ns);
+/** Give what it is on so many bytes, where it has fewer. 0; -1 */
+int tg_grow(struct tg_namespace *ns, uint64_t bytes, struct tg_error *e);
 /** The hash of its name and place is its UUID (version 8), unless it has one. 0; -1 */
 int tg_uuid(struct tg_namespace *ns, struct tg_error *e);
 
@@ -176,6 +216,8 @@ int tg_keys_groups(void *target, const char *text);
 void tg_keys_begin(struct snic_nvmet *t);
 /** Overwrite the secrets. */
 void tg_keys_end(void);
+/** Has the host a secret, where one is required? 0; -1 */
+int tg_keys_has(const char *nqn, struct tg_error *e);
 /** The hosts of a subsystem that have to authenticate, which with --auth-keys are all. 0; -1 one
  * has no secret */
 int tg_keys_hosts(const struct tg_subsystem *s, struct snic_nvmet_subsystem_opts *o,
@@ -190,6 +232,12 @@ int tg_subsystem_up(struct tg_subsystem *s, struct tg_error *e);
 int tg_namespace_up(struct tg_namespace *ns, int live, struct tg_error *e);
 /** A tenant's weight and caps at all switches. 0; -1 */
 int tg_tenant_up(const struct tg_tenant *t, struct tg_error *e);
+/** Change its size, to whole blocks of @p bytes. 0; -1 */
+int tg_namespace_resize(struct tg_namespace *ns, uint64_t bytes, struct tg_error *e);
+int tg_host_up(const struct tg_subsystem *s, const struct tg_host *h, struct tg_error *e);
+int tg_ana_up(const struct tg_ana *a, struct tg_error *e);
+/** Remove the subsystem, which has no namespaces; then @p done. 0; -1 */
+int tg_subsystem_down(struct tg_subsystem *s, void (*done)(void), struct tg_error *e);
 /** Remove it, close its device, then @p done. 0; -1 */
 int tg_namespace_down(struct tg_namespace *ns, void (*done)(void), struct tg_error *e);
 
@@ -212,20 +260,20 @@ void tg_loops_stats(struct snic_nvmet_stats *sum);
 
 /* ---- save.c: files that a power loss leaves old or new ---- */
 
-struct tg_file {
-    struct snic_loop_msg msg;
-    struct tg_file *next;
-    const char *path;
-    char *data; /* NULL: remove the file */
-    size_t size;
-    int os_error;
-    void (*done)(struct tg_file *f); /* on the loop's thread */
-};
 void tg_files_begin(struct snic_loop *loop);
 /** Replace the file by one with this content; done follows when it is durable, or has failed. */
 void tg_file_write(struct tg_file *f);
 /** Everything has been written, and done called. */
 void tg_files_end(void);
+
+/* ---- reserve.c: reservations that persist ---- */
+
+/** snic_nvmet_persist_fn. */
+void tg_persist(void *ctx, uint32_t subsystem, uint32_t nsid, uint64_t sequence);
+/** Before hosts connect. 0; -1 */
+int tg_record_restore(struct tg_namespace *ns, struct tg_error *e);
+/** Remove the file, if there is one; then @p after, unless it is NULL. */
+void tg_record_remove(struct tg_namespace *ns, void (*after)(struct tg_namespace *ns));
 
 /* ---- control.c, command.c: `ctl` ---- */
 
@@ -237,12 +285,15 @@ enum tg_result { TG_FAILED = -1, TG_DONE, TG_SAVE, TG_WAIT };
 struct tg_call {
     struct tg_text out; /* lines, without the last one, which is "ok" or "error: TEXT" */
     struct tg_error e;
-    const char *path; /* SAVE: there instead of --config; one of the words, or NULL */
+    const char *path;          /* SAVE: there instead of --config; one of the words, or NULL */
+    void (*after)(int failed); /* it was saved, or not: calls tg_control_answer(); or NULL */
 };
 /** Carry out a command. WAIT: tg_control_go() follows. @return enum tg_result */
 int tg_command(char **words, int count, struct tg_call *call);
 /** What the command waited for has happened; now the configuration is to be saved. */
 void tg_control_go(void);
+/** Nothing is left to be done: the answer. */
+void tg_control_answer(int failed);
 /** The commands and what they do, as --help shows them. */
 extern const char tg_commands[];
 

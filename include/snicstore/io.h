@@ -107,7 +107,7 @@ static inline void snic_io_req_init(struct snic_io_req *req)
 }
 
 struct snic_io_geometry {
-    uint64_t size;         /**< bytes                                                   */
+    uint64_t size;         /**< bytes; the handle's owner may change it with the device's  */
     uint32_t block;        /**< logical block, power of two >= 1                        */
     uint32_t memory_align; /**< of piece addresses                                      */
     uint32_t offset_align; /**< of offsets                                              */

@@ -351,7 +351,8 @@ SNIC_API void snic_nvmesub_quiesced(struct snic_nvmesub *s, uint32_t nsid, uint6
 #define SNIC_NVMESUB_HOST_AUTH (1U << 0) /**< must authenticate                                */
 
 /**
- * Allow a host, or replace its rule; both borrowed for the call. [owner]
+ * Allow a host, or replace its rule; both borrowed for the call. Its controllers from elsewhere
+ * than the new rule has it end. [owner]
  * @param ranges  where it may come from; none: anywhere
  * @return 0; SNIC_EINVAL an NQN, flag, range or count; SNIC_ENOSPC allowed_max rules
  */
@@ -365,6 +366,12 @@ SNIC_API SNIC_NODISCARD int snic_nvmesub_allow(struct snic_nvmesub *s, const cha
  */
 SNIC_API SNIC_NODISCARD int snic_nvmesub_deny(struct snic_nvmesub *s, const char *hostnqn)
     SNIC_NONNULL(1, 2);
+
+/** Set or clear ANY_HOST; when it is cleared, controllers of hosts without a rule end. [owner] */
+SNIC_API void snic_nvmesub_any_host(struct snic_nvmesub *s, int on) SNIC_NONNULL(1);
+/** All controllers end, and Connects are refused from now on as of an unknown subsystem: it is to
+ * be removed. [owner] */
+SNIC_API void snic_nvmesub_end_all(struct snic_nvmesub *s) SNIC_NONNULL(1);
 
 /* ---- Namespaces and ANA ---- */
 

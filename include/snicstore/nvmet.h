@@ -48,8 +48,8 @@
  * The rules for ends, here and in nvmesub.h, hold across loops. Each loop ends by
  * snic_nvmet_close() on its own thread; these return when all of them have been called.
  *
- * Reservations that persist through power loss (PTPL) need a store, which this target does not
- * have: to set PTPL ends with Internal Error.
+ * Reservations that persist through power loss (PTPL) need a store, the owner's: a subsystem's
+ * `persist`. Without one, to set PTPL ends with Internal Error.
  *
  * Authentication (nvmeauth.h). With snic_nvmet_auth() hosts that have a key have to prove it, on
  * each connection, before any other command of it is served: Connect announces that (ATR), other
@@ -189,6 +189,16 @@ SNIC_API SNIC_NODISCARD int snic_nvmet_auth(struct snic_nvmet *t,
 
 /* ---- Subsystems, namespaces, addresses ---- */
 
+/**
+ * The namespace's record (snic_nvmesub_record() of the engine) is to be stored; when it is durable,
+ * or that has failed, snic_nvmet_persisted(). A later call stands for an earlier one that was not
+ * answered yet. From the loop of the owner, inside a call or not.
+ */
+typedef void (*snic_nvmet_persist_fn)(void *ctx, uint32_t subsystem, uint32_t nsid,
+                                      uint64_t sequence);
+/** The subsystem's number is free. */
+typedef void (*snic_nvmet_subsystem_removed_fn)(void *ctx, uint32_t subsystem);
+
 /** Zero it, set opts_size and subnqn. */
 struct snic_nvmet_subsystem_opts {
     uint32_t opts_size;
@@ -196,9 +206,11 @@ struct snic_nvmet_subsystem_opts {
     const char *subnqn;       /**< copied                                                       */
     const char *serial;       /**< copied; at most 20 characters; default "0"                    */
     const char *model;        /**< copied; at most 40; default "snicstore"                       */
-    const char *const *hosts; /**< host NQNs that are allowed; borrowed until close              */
+    const char *const *hosts; /**< host NQNs that are allowed; copied                           */
     uint32_t host_count;      /**< at most 64                                                   */
     uint32_t reserved;        /**< 0                                                            */
+    snic_nvmet_persist_fn persist; /**< NULL: no PTPL                                           */
+    void *persist_ctx;
 };
 /**
  * Add a subsystem; hosts find it in the discovery log, those that are allowed. [owner]
@@ -209,7 +221,43 @@ SNIC_API SNIC_NODISCARD int snic_nvmet_subsystem_add(struct snic_nvmet *t,
                                                      const struct snic_nvmet_subsystem_opts *o)
     SNIC_NONNULL(1, 2);
 /**
- * Its engine, for what this header does not have: ANA states, sizes, hosts, status. Afterwards
+ * Remove a subsystem without namespaces: hosts do not find it any more, its controllers end, and
+ * when its connections have ended @p removed is called from the loop. Until then its number and
+ * name are not used again; a connection that never had a successful Connect keeps it for greet_ns.
+ * [owner]
+ * @return 0; SNIC_ENOENT; SNIC_EBUSY it has namespaces, or one whose removal has not ended
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_subsystem_remove(struct snic_nvmet *t, uint32_t subsystem,
+                                                        snic_nvmet_subsystem_removed_fn removed,
+                                                        void *ctx) SNIC_NONNULL(1);
+/**
+ * Allow a host, or replace its rule; discovery shows it the subsystem. Flags and ranges as of
+ * snic_nvmesub_allow(); controllers that the new rule does not admit end. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOENT no such subsystem; SNIC_ENOSPC 64 hosts
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_allow(struct snic_nvmet *t, uint32_t subsystem,
+                                             const char *hostnqn, uint32_t flags,
+                                             const struct snic_nvmesub_range *ranges,
+                                             uint32_t count) SNIC_NONNULL(1, 3);
+/** Remove a host's rule; its controllers end unless any host is allowed. [owner]
+ * @return 0; SNIC_ENOENT no such subsystem or rule */
+SNIC_API SNIC_NODISCARD int snic_nvmet_deny(struct snic_nvmet *t, uint32_t subsystem,
+                                            const char *hostnqn) SNIC_NONNULL(1, 3);
+/** Any host is allowed, or (controllers of others end) only those with a rule. [owner]
+ * @return 0; SNIC_ENOENT */
+SNIC_API SNIC_NODISCARD int snic_nvmet_any_host(struct snic_nvmet *t, uint32_t subsystem, int on)
+    SNIC_NONNULL(1);
+/** Set the ANA state (SNIC_NVME_ANA_*) of a group at a port; hosts are notified. [owner]
+ * @return 0; SNIC_ENOENT no such subsystem; SNIC_EINVAL group, port or state */
+SNIC_API SNIC_NODISCARD int snic_nvmet_ana_set(struct snic_nvmet *t, uint32_t subsystem,
+                                               uint32_t group, uint32_t port, uint32_t state)
+    SNIC_NONNULL(1);
+/** The answer to persist: @p error 0, or the commands that wait for it report Internal Error. No
+ * effect if the namespace or subsystem was removed. [owner] */
+SNIC_API void snic_nvmet_persisted(struct snic_nvmet *t, uint32_t subsystem, uint32_t nsid,
+                                   uint64_t sequence, int error) SNIC_NONNULL(1);
+/**
+ * Its engine, for what this header does not have: records, status. NULL: there is none. Afterwards
  * snic_nvmet_run() carries out what the engine wants. [owner]
  */
 SNIC_API struct snic_nvmesub *snic_nvmet_engine(struct snic_nvmet *t, uint32_t subsystem)
@@ -259,6 +307,14 @@ SNIC_API SNIC_NODISCARD int snic_nvmet_ns_add(struct snic_nvmet *t, uint32_t sub
 SNIC_API SNIC_NODISCARD int snic_nvmet_ns_remove(struct snic_nvmet *t, uint32_t subsystem,
                                                  uint32_t nsid, snic_nvmet_ns_removed_fn removed,
                                                  void *ctx) SNIC_NONNULL(1);
+/**
+ * Change its size, to @p bytes rounded down to blocks; hosts are notified. The handle's
+ * geometry.size is the owner's to change: before this where it grows, afterwards where it shrinks.
+ * [owner]
+ * @return 0; SNIC_ENOENT; SNIC_EINVAL less than a block, or too much
+ */
+SNIC_API SNIC_NODISCARD int snic_nvmet_ns_resize(struct snic_nvmet *t, uint32_t subsystem,
+                                                 uint32_t nsid, uint64_t bytes) SNIC_NONNULL(1);
 /**
  * Accept hosts at @p a. The discovery log of all subsystems shows @p shown, which may be NULL: the
  * address itself. [owner]

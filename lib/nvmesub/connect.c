@@ -127,6 +127,8 @@ static uint32_t nvmesub_connect_check(struct nvmesub_req *r)
                                      .kato = r->sqe.cdw12};
     if (r->conn->state != NVMESUB_CONN_NEW)
         return SNIC_NVMESUB__FAIL(SEQUENCE);
+    if (s->closing)
+        return nvmesub_connect_invalid(r, SNIC_NVMESUB__AT(subnqn));
     uint32_t status = nvmesub_data_in(r, sizeof(*a.data));
     if (status != 0)
         return status;

@@ -262,6 +262,7 @@ struct snic_nvmesub {
     uint32_t host_words;
     uint32_t rule_words;
     uint32_t ns_words;
+    uint32_t closing; /* it is being removed */
     struct snic_nvme_smart smart;
     struct snic_nvmesub_stats stats;
 };

@@ -8,6 +8,19 @@ static int nvmesub_range_fine(const struct snic_nvmesub_range *r)
            (r->family == SNIC_NVME_ADRFAM_IPV6 && r->bits <= 128);
 }
 
+/* Controllers of the host from addresses that its new rule does not have end. */
+static void nvmesub_rule_apply(struct snic_nvmesub *s, const struct nvmesub_rule *r)
+{
+    for (uint32_t i = 0; i < s->opts.controllers_max; i++) {
+        struct nvmesub_ctrl *c = &s->ctrls[i];
+        if (c->state != NVMESUB_CTRL_LIVE || strcmp(s->hosts[c->host].nqn, r->nqn) != 0)
+            continue;
+        c->rule = (uint32_t)(r - s->rules);
+        if (!nvmesub_rule_admits(r, &s->conns[c->admin].peer.address))
+            nvmesub_ctrl_end(s, c, SNIC_NVMESUB_BY_OWNER, 1);
+    }
+}
+
 int snic_nvmesub_allow(struct snic_nvmesub *s, const char *hostnqn, uint32_t flags,
                        const struct snic_nvmesub_range *ranges, uint32_t count)
 {
@@ -30,7 +43,25 @@ int snic_nvmesub_allow(struct snic_nvmesub *s, const char *hostnqn, uint32_t fla
     if (count != 0)
         memcpy(r->ranges, ranges, count * sizeof(*ranges));
     memcpy(r->nqn, hostnqn, strlen(hostnqn) + 1);
+    nvmesub_rule_apply(s, r);
     return 0;
+}
+
+void snic_nvmesub_any_host(struct snic_nvmesub *s, int on)
+{
+    s->opts.flags &= ~SNIC_NVMESUB_ANY_HOST;
+    s->opts.flags |= on ? SNIC_NVMESUB_ANY_HOST : 0;
+    for (uint32_t i = 0; !on && i < s->opts.controllers_max; i++)
+        if (s->ctrls[i].state != NVMESUB_CTRL_FREE && s->ctrls[i].rule == SNIC_NVMESUB__NONE)
+            nvmesub_ctrl_end(s, &s->ctrls[i], SNIC_NVMESUB_BY_OWNER, 1);
+}
+
+void snic_nvmesub_end_all(struct snic_nvmesub *s)
+{
+    s->closing = 1;
+    for (uint32_t i = 0; i < s->opts.controllers_max; i++)
+        if (s->ctrls[i].state != NVMESUB_CTRL_FREE)
+            nvmesub_ctrl_end(s, &s->ctrls[i], SNIC_NVMESUB_BY_OWNER, 1);
 }
 
 int snic_nvmesub_deny(struct snic_nvmesub *s, const char *hostnqn)

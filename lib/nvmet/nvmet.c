@@ -18,6 +18,7 @@ static void nvmet_place_sub(struct snic_arena *a, const struct snic_nvmet_opts *
     uint32_t all = o->conns_max * o->loops_max;
     struct nvmet_conn **conns = snic_arena_take(a, all, sizeof(*conns), 8);
     struct nvmet_dev *devs = snic_arena_take(a, o->namespaces_max, sizeof(*devs), SNIC_CACHELINE);
+    char(*names)[SNIC_NVME_NQN_BYTES] = snic_arena_take(a, SNIC_NVMET__HOSTS, sizeof(*names), 8);
     if (sub == NULL || devs == NULL)
         return;
     memset(conns, 0, all * sizeof(*conns));
@@ -25,6 +26,7 @@ static void nvmet_place_sub(struct snic_arena *a, const struct snic_nvmet_opts *
     sub->mem = mem;
     sub->conns = conns;
     sub->devs = devs;
+    sub->names = names;
 }
 
 static void nvmet_place_conn(struct snic_arena *a, const struct nvmet_sizes *z,
@@ -283,7 +285,9 @@ int snic_nvmet_listen(struct snic_nvmet *t, const struct snic_net_addr *a,
     p->shown = shown != NULL ? *shown : p->addr;
     if (p->shown.port == 0)
         p->shown.port = p->addr.port;
-    nvmet_discovery(t);
+    for (uint32_t k = 0; k < t->o.subsystems_max; k++)
+        if (snic_nvmet_engine(t, k) != NULL)
+            nvmet_discovery(t, k);
     return (int)i;
 }
 

@@ -267,11 +267,18 @@ struct nvmet_sub {
     struct nvmet_note notes[SNIC_NVMET_LOOPS_MAX];
     struct snic_timer timer;
     uint64_t armed_ns;
-    const char *const *hosts;
+    const char *hosts[SNIC_NVMET__HOSTS];
+    char (*names)[SNIC_NVME_NQN_BYTES]; /* of the hosts */
     uint32_t host_count;
     uint32_t any_host;
     uint32_t index;
     int polling;
+    int removing; /* 1; 2: gone was sent */
+    struct snic_loop_msg gone;
+    snic_nvmet_subsystem_removed_fn removed;
+    void *removed_ctx;
+    snic_nvmet_persist_fn persist;
+    void *persist_ctx;
     void *mem;
     char subnqn[SNIC_NVME_NQN_BYTES];
 };
@@ -409,11 +416,17 @@ void nvmet_auth_connected(struct nvmet_cmd *cmd, const struct snic_nvme_cqe *cqe
 /** Authentication Send or Receive. */
 void nvmet_auth_command(struct nvmet_sub *sub, const struct snic_nvmesub_action *a);
 
+/* change.c */
+/** Into the list of hosts that are allowed. @return 0 it is there already */
+int nvmet_change_add(struct nvmet_sub *sub, const char *hostnqn);
+/** A seat or a note of the subsystem has come back: if it is being removed, it may be free. */
+void nvmet_change_check(struct nvmet_sub *sub);
+
 /* subsystem.c */
 /** Carry out the engine's actions; inside one of them it only returns. */
 void nvmet_sub_poll(struct nvmet_sub *sub);
-/** All subsystems at all addresses into the discovery log. */
-void nvmet_discovery(struct snic_nvmet *s);
+/** The subsystem at all addresses into the discovery log, or out of it. */
+void nvmet_discovery(struct snic_nvmet *s, uint32_t index);
 struct nvmet_sub *nvmet_sub_find(struct snic_nvmet *s, const char *subnqn);
 void nvmet_sub_init(struct nvmet_sub *sub);
 void nvmet_sub_fini(struct nvmet_sub *sub);

@@ -109,8 +109,10 @@ void nvmet_seat_stopped(struct nvmet_mail *m)
         snic_nvmeauth_fini(&c->seat.auth);
     }
     nvmet_mail_send(first, c->s, &c->stop, nvmet_conn_left); /* S1 */
-    if (sub != NULL)
+    if (sub != NULL) {
         nvmet_sub_poll(sub);
+        nvmet_change_check(sub);
+    }
     nvmet_seat_check(first);
 }
 
@@ -229,6 +231,7 @@ static void nvmet_note_back(struct nvmet_mail *m)
     n->sub->s->pending--;
     if (n->again)
         nvmet_note_send(n);
+    nvmet_change_check(n->sub);
     nvmet_seat_check(n->sub->s);
 }
 

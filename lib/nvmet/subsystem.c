@@ -42,7 +42,10 @@ static void nvmet_sub_act(struct nvmet_sub *sub, const struct snic_nvmesub_actio
         nvmet_auth_command(sub, a);
         break;
     case SNIC_NVMESUB_PERSIST:
-        snic_nvmesub_persisted(sub->engine, a->nsid, a->sequence, SNIC_ENOTSUP);
+        if (sub->persist != NULL)
+            sub->persist(sub->persist_ctx, sub->index, a->nsid, a->sequence);
+        else
+            snic_nvmesub_persisted(sub->engine, a->nsid, a->sequence, SNIC_ENOTSUP);
         break;
     case SNIC_NVMESUB_QUIESCE:
         nvmet_seat_quiesce(sub, a);
@@ -77,7 +80,8 @@ void snic_nvmet_run(struct snic_nvmet *s)
 struct nvmet_sub *nvmet_sub_find(struct snic_nvmet *s, const char *subnqn)
 {
     for (uint32_t i = 0; i <= s->o.subsystems_max; i++)
-        if (s->subs[i].engine != NULL && strcmp(s->subs[i].subnqn, subnqn) == 0)
+        if (s->subs[i].engine != NULL && !s->subs[i].removing &&
+            strcmp(s->subs[i].subnqn, subnqn) == 0)
             return &s->subs[i];
     return NULL;
 }
@@ -118,13 +122,17 @@ int nvmet_sub_open(struct nvmet_sub *sub, const struct snic_nvmet_subsystem_opts
     if (r != 0)
         return r;
     sub->view = snic_nvmesub_get_view(sub->engine);
-    sub->hosts = o->hosts;
-    sub->host_count = o->host_count;
+    sub->host_count = 0;
     sub->any_host = (flags & SNIC_NVMESUB_ANY_HOST) != 0;
+    sub->persist = o->persist;
+    sub->persist_ctx = o->persist_ctx;
     memcpy(sub->subnqn, o->subnqn, strlen(o->subnqn) + 1);
-    for (uint32_t i = 0; r == 0 && i < o->host_count; i++)
+    for (uint32_t i = 0; r == 0 && i < o->host_count; i++) {
         r = snic_nvmesub_allow(sub->engine, o->hosts[i], nvmet_auth_rule(sub->s, o->hosts[i]), NULL,
                                0);
+        if (r == 0)
+            (void)nvmet_change_add(sub, o->hosts[i]);
+    }
     if (r != 0)
         nvmet_sub_fini(sub);
     return r;
@@ -132,7 +140,9 @@ int nvmet_sub_open(struct nvmet_sub *sub, const struct snic_nvmet_subsystem_opts
 
 struct snic_nvmesub *snic_nvmet_engine(struct snic_nvmet *t, uint32_t subsystem)
 {
-    return t->first == t && subsystem < t->o.subsystems_max ? t->subs[subsystem].engine : NULL;
+    return t->first == t && subsystem < t->o.subsystems_max && !t->subs[subsystem].removing
+               ? t->subs[subsystem].engine
+               : NULL;
 }
 
 /* ---- Discovery ---- */
@@ -181,13 +191,22 @@ static void nvmet_entry(struct snic_nvmet *s, uint32_t index, const struct nvmet
     nvmet_sub_poll(discovery);
 }
 
-void nvmet_discovery(struct snic_nvmet *s)
+void nvmet_discovery(struct snic_nvmet *s, uint32_t index)
 {
-    for (uint32_t i = 0; i < s->o.subsystems_max; i++)
-        for (uint32_t k = 0; k < SNIC_NVMESUB_PORTS_MAX; k++)
-            if (s->subs[i].engine != NULL && s->ports[k].listener != NULL &&
-                (s->subs[i].any_host || s->subs[i].host_count > 0))
-                nvmet_entry(s, i, &s->ports[k]);
+    const struct nvmet_sub *sub = &s->subs[index];
+    struct nvmet_sub *discovery = &s->subs[s->o.subsystems_max];
+    for (uint32_t k = 0; k < SNIC_NVMESUB_PORTS_MAX; k++) {
+        if (s->ports[k].listener == NULL)
+            continue;
+        if (sub->any_host || sub->host_count > 0) {
+            nvmet_entry(s, index, &s->ports[k]);
+            continue;
+        }
+        int r = snic_nvmesub_entry(discovery->engine, index * SNIC_NVMESUB_PORTS_MAX + k, NULL,
+                                   NULL, 0);
+        SNIC_ASSERT(r == 0);
+        nvmet_sub_poll(discovery);
+    }
 }
 
 int snic_nvmet_subsystem_add(struct snic_nvmet *t, const struct snic_nvmet_subsystem_opts *o)
@@ -208,7 +227,7 @@ int snic_nvmet_subsystem_add(struct snic_nvmet *t, const struct snic_nvmet_subsy
     int r = nvmet_sub_open(&t->subs[i], &full, full.flags);
     if (r != 0)
         return r;
-    nvmet_discovery(t);
+    nvmet_discovery(t, i);
     return (int)i;
 }
 

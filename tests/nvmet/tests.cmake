@@ -9,4 +9,5 @@ if("qos" IN_LIST SNIC_BUILT_MODULES)
   snic_test(nvmet_threads nvmet URING SOURCES test_nvmet_play.c support/nvmehost.c
     LABELS threads)
   snic_test(nvmet_auth nvmet CRYPTO SOURCES ${_nvmet})
+  snic_test(nvmet_change nvmet SOURCES ${_nvmet})
 endif()

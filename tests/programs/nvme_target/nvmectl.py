@@ -58,7 +58,7 @@ class Target:
     def ctl(self, *words):
         """@return exit code, stdout, stderr"""
         p = subprocess.run([self.binary, "ctl", "--socket", self.socket, *words],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         return p.returncode, p.stdout.decode(), p.stderr.decode()
 
     def good(self, *words):
@@ -98,6 +98,43 @@ class Target:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+class Host:
+    """nvme_driver: a command a line."""
+    def __init__(self, driver, target, nqn=HOST_A, hostid=1, subsystem=NQN):
+        self.process = subprocess.Popen(
+            [driver, "127.0.0.1:%d" % target.port, subsystem, nqn, str(hostid)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def send(self, *words):
+        self.process.stdin.write((" ".join(str(w) for w in words) + "\n").encode())
+        self.process.stdin.flush()
+
+    def result(self):
+        """@return status, text; 0x7ff: the connection ended"""
+        line = self.process.stdout.readline().decode()
+        if not line:
+            if self.process.wait() == 77:
+                print("no io_uring here")
+                sys.exit(77)
+            raise AssertionError("the driver ended with %d" % self.process.returncode)
+        status, _, text = line.strip().partition(" ")
+        return int(status, 16), text.strip()
+
+    def call(self, *words):
+        self.send(*words)
+        return self.result()
+
+    def good(self, *words):
+        status, text = self.call(*words)
+        assert status == 0, "%s: status %x %s" % (words, status, text)
+        return text
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
 def answer(s):
     """Everything until the target ends the connection."""
     data = b""
@@ -113,17 +150,14 @@ def answer(s):
     return data.decode()
 
 
-def run(tests, argv):
-    """Each test gets a target that its own lines start, or none."""
-    binary, only = argv[1], argv[2:]
+def run(tests, argv, programs=1):
+    """@p programs paths are the tests' arguments; then words of the names of tests"""
+    only = argv[1 + programs:]
     for test in tests:
         if only and not any(o in test.__name__ for o in only):
             continue
         print("RUN", test.__name__, flush=True)
-        test(binary)
+        test(*argv[1:1 + programs])
     print("PASSED")
     return 0
 
-
-if __name__ == "__main__":
-    sys.exit(2)

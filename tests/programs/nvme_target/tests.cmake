@@ -37,3 +37,20 @@ if(SNIC_PYTHON AND TARGET kv_server)
   set_tests_properties(nvme_remote PROPERTIES LABELS "nvmehost" TIMEOUT 600
     SKIP_RETURN_CODE 77)
 endif()
+# A host as a process, and disks that lose what was not flushed.
+if(SNIC_PYTHON)
+  snic_test_program(nvme_driver SOURCES programs/nvme_target/nvme_driver.c support/nvmehost.c
+    LIBS snicstore_uring snicstore snic_test_support)
+  add_test(NAME nvme_ctl_live COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_live.py
+    $<TARGET_FILE:nvme_target> $<TARGET_FILE:nvme_driver>)
+  set_tests_properties(nvme_ctl_live PROPERTIES LABELS "nvmet" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  if(NOT SNIC_SANITIZE) # whose runtime has to be first
+    add_library(nvme_power MODULE ${CMAKE_CURRENT_LIST_DIR}/power_cut.c)
+    set_target_properties(nvme_power PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+    target_compile_definitions(nvme_power PRIVATE _GNU_SOURCE)
+    target_link_libraries(nvme_power PRIVATE snicstore_flags ${CMAKE_DL_LIBS})
+    add_test(NAME nvme_ctl_power COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_power.py
+      $<TARGET_FILE:nvme_target> $<TARGET_FILE:nvme_driver> $<TARGET_FILE:nvme_power>)
+    set_tests_properties(nvme_ctl_power PROPERTIES LABELS "nvmet" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  endif()
+endif()

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Changes by `nvme_target ctl` as connected hosts notice them:
+test_nvme_live.py NVME_TARGET NVME_DRIVER [NAME...]"""
+import contextlib
+import sys
+
+from nvmectl import HOST_A, HOST_B, NQN, Host, Target, run
+
+NAMESPACE_EVENT, ANA_EVENT = "040002", "0c0302"
+DISCOVERY_EVENT = "70f002"
+REFUSED = 0x184  # Connect Invalid Host
+UNKNOWN = 0x182  # Connect Invalid Parameters
+ENDED = 0x7ff
+
+
+@contextlib.contextmanager
+def serving(target, driver, lines, hosts=((HOST_A, 1),), options=()):
+    t = Target(target, lines, ["--connections", "16", *options])
+    open_hosts = []
+    try:
+        error = t.start()
+        assert error is None, error
+        for nqn, hostid in hosts:
+            open_hosts.append(Host(driver, t, nqn, hostid))
+        yield (t, *open_hosts)
+        for h in open_hosts:
+            h.close()
+        t.stop()
+    finally:
+        t.close()
+
+
+LINES = ["subsystem " + NQN, "host %s %s" % (NQN, HOST_A), "namespace %s 1 memory=1M" % NQN]
+
+
+def expect_event(host, event, *command):
+    """The command comes back when hosts have been notified."""
+    host.good("aer")
+    command[0](*command[1:])
+    assert host.good("event") == event
+
+
+def test_namespace_added_removed_resized(target, driver):
+    namespace_changes(target, driver, [])
+
+
+def test_namespace_added_removed_resized_two_threads(target, driver):
+    namespace_changes(target, driver, ["--loops", "2"])
+
+
+def namespace_changes(target, driver, options):
+    with serving(target, driver, LINES, options=options) as (t, a):
+        a.good("connect")
+        expect_event(a, NAMESPACE_EVENT, t.good, "namespace", "add", NQN, "memory=64K")
+        assert a.good("list", 0) == "1 2"
+        a.good("write", 2, 15, 7)
+        assert a.call("write", 2, 16, 7)[0] == 0x80  # LBA out of range
+        expect_event(a, NAMESPACE_EVENT, t.good, "namespace", "resize", NQN, "2", "32K")
+        assert a.good("size", 2) == "8"
+        assert a.call("read", 2, 15)[0] == 0x80
+        expect_event(a, NAMESPACE_EVENT, t.good, "namespace", "resize", NQN, "2", "64K")
+        assert a.good("read", 2, 15) == "7"
+        t.bad("memory cannot grow", "namespace", "resize", NQN, "2", "128K")
+        t.bad("multiple of its blocks", "namespace", "resize", NQN, "2", "33280")
+        t.bad("between 4096", "namespace", "resize", NQN, "2", "0")
+        t.bad("is needed", "namespace", "resize", NQN, "2")
+        t.bad("has no namespace", "namespace", "resize", NQN, "3", "64K")
+        expect_event(a, NAMESPACE_EVENT, t.good, "namespace", "remove", NQN, "2")
+        assert a.good("list", 0) == "1"
+        assert a.call("read", 2, 0)[0] == 0x0b  # Invalid Namespace
+        a.good("read", 1, 0)
+
+
+def test_file_grows(target, driver):
+    """A file grows with its namespace, and a restart has the size; it is not cut."""
+    with serving(target, driver, LINES, options=["--cached"]) as (t, a):
+        path = t.path("disk")
+        t.good("namespace", "add", NQN, "file=" + path, "size=64K")
+        a.good("connect")
+        a.good("write", 2, 15, 9)
+        t.good("namespace", "resize", NQN, "2", "1M")
+        a.good("write", 2, 255, 8)
+        t.good("namespace", "resize", NQN, "2", "32K")
+        a.good("close")
+        config = t.read()
+        t.stop()
+        with open(path, "rb") as f:
+            assert len(f.read()) == 1 << 20
+        t.start()
+        assert t.good("show", "config") == config
+        t.good("namespace", "resize", NQN, "2", "2M")
+        b = Host(driver, t)
+        b.good("connect")
+        assert b.good("read", 2, 15) == "9" and b.good("read", 2, 255) == "8"
+        b.good("write", 2, 511, 1)
+        b.close()
+
+
+def test_hosts_allowed_and_denied(target, driver):
+    with serving(target, driver, LINES, [(HOST_A, 1), (HOST_B, 2)]) as (t, a, b):
+        a.good("connect")
+        assert b.call("connect")[0] == REFUSED
+        t.good("host", "allow", NQN, HOST_B)
+        b.good("connect")
+        b.good("write", 1, 0, 1)
+        t.good("host", "deny", NQN, HOST_B)  # its connections end
+        assert b.call("read", 1, 0)[0] == ENDED
+        assert b.call("connect")[0] == REFUSED
+        a.good("read", 1, 0)
+        t.good("host", "allow", NQN, "any")
+        b.good("connect")
+        t.good("host", "deny", NQN, "any")
+        assert b.call("read", 1, 0)[0] == ENDED
+        a.good("read", 1, 0)
+        t.good("host", "allow", NQN, HOST_B, "from=10.0.0.0/8,192.168.0.0/16")
+        assert b.call("connect")[0] == REFUSED
+        t.good("host", "allow", NQN, HOST_B, "from=10.0.0.0/8,127.0.0.0/8")
+        b.good("connect")
+        config = t.read()
+        assert "from=10.0.0.0/8,127.0.0.0/8" in config
+        t.good("host", "allow", NQN, HOST_B, "from=127.0.0.2,::1")  # from elsewhere: it ends
+        assert b.call("read", 1, 0)[0] == ENDED
+        assert b.call("connect")[0] == REFUSED
+        t.bad("not allowed", "host", "deny", NQN, "nqn.other")
+        t.bad("not an IPv4", "host", "allow", NQN, HOST_B, "from=x")
+        t.bad("is needed", "host", "deny", NQN)
+        a.good("read", 1, 0)
+        t.kill()
+        t.start()
+        c = Host(driver, t, HOST_B, 2)
+        assert c.call("connect")[0] == REFUSED
+        c.close()
+
+
+def test_ana_changed(target, driver):
+    with serving(target, driver, [*LINES, "namespace %s 2 memory=64K group=2" % NQN]) as (t, a):
+        a.good("connect")
+        expect_event(a, ANA_EVENT, t.good, "ana", NQN, "2", "0", "inaccessible")
+        assert a.good("ana") == "1=1 2=3"
+        a.good("read", 1, 0)
+        assert a.call("read", 2, 0)[0] == 0x302
+        expect_event(a, ANA_EVENT, t.good, "ana", NQN, "2", "0", "non-optimized")
+        a.good("read", 2, 0)
+        t.good("ana", NQN, "2", "1", "changing")
+        config = t.read()
+        assert "ana %s 2 0 non-optimized\n" % NQN in config
+        t.bad("none of optimized", "ana", NQN, "2", "0", "fast")
+        t.bad("between 1 and 16", "ana", NQN, "17", "0", "lost")
+        t.bad("between 0 and 15", "ana", NQN, "1", "16", "lost")
+        t.bad("is needed", "ana", NQN, "1", "0")
+        t.kill()
+        t.start()
+        assert t.good("show", "config") == config
+        b = Host(driver, t)
+        b.good("connect")
+        assert b.good("ana") == "1=1 2=2"
+        b.close()
+
+
+def test_subsystems_added_removed(target, driver):
+    """Discovery shows them, to hosts that are allowed; connections of a removed one end."""
+    other = "nqn.2026-11.example:other"
+    with serving(target, driver, LINES, [(HOST_A, 1), (HOST_B, 2)]) as (t, a, b):
+        b.good("discover")
+        assert b.good("entries") == ""
+        a.good("discover")
+        assert a.good("entries") == NQN
+        t.good("subsystem", "add", other, "serial=S1")
+        expect_event(a, DISCOVERY_EVENT, t.good, "host", "allow", other, HOST_A)
+        assert a.good("entries") == NQN + " " + other
+        t.good("namespace", "add", other, "memory=64K")
+        t.bad("named twice", "subsystem", "add", other)
+        t.bad("1 to 20", "subsystem", "add", "nqn.x", "serial=" + "x" * 21)
+        t.bad("remove them first", "subsystem", "remove", other)
+        t.bad("is not a subsystem", "subsystem", "remove", "nqn.x")
+        t.bad("is needed", "subsystem", "remove")
+        c = Host(driver, t, HOST_A, 1, other)
+        c.good("connect")
+        c.good("read", 1, 0)
+        config = t.read()
+        c.good("aer")
+        c.send("event")
+        t.good("namespace", "remove", other, "1")
+        assert c.result() == (0, NAMESPACE_EVENT)
+        c.good("aer")
+        c.send("event")
+        expect_event(a, DISCOVERY_EVENT, t.good, "subsystem", "remove", other)
+        assert a.good("entries") == NQN
+        assert c.result()[0] == ENDED and c.call("connect")[0] == UNKNOWN
+        c.good("close")
+        for i in range(40):  # more often than there are places
+            t.good("subsystem", "add", "%s%d" % (other, i))
+            t.good("host", "allow", "%s%d" % (other, i), "nqn.host%d" % i)
+            t.good("subsystem", "remove", "%s%d" % (other, i))
+        assert other in config and other not in t.read()
+        c.close()
+
+
+def test_removed_under_load(target, driver):
+    """Namespaces and subsystems go while hosts write to them, and come again."""
+    with serving(target, driver, LINES, [(HOST_A, 1)], ["--fair", "--loops", "2"]) as (t, a):
+        for i in range(6):
+            a.call("connect")
+            for k in range(50):
+                a.send("write", 1, k, k)
+            t.good("namespace", "remove", NQN, "1")
+            if i % 2:
+                t.good("subsystem", "remove", NQN)
+                t.good("subsystem", "add", NQN)
+                t.good("host", "allow", NQN, HOST_A)
+            t.good("namespace", "add", NQN, "memory=1M")
+            for k in range(50):
+                assert a.result()[0] in (0, 0x0b, ENDED)
+            a.good("close")
+
+
+def test_reservations_of_a_namespace_removed_are_gone(target, driver):
+    with serving(target, driver, LINES) as (t, a):
+        a.good("connect")
+        a.good("register", 0x11, 3)
+        a.good("acquire", 0x11, 1)
+        a.good("close")
+        t.kill()
+        t.start()
+        b = Host(driver, t)
+        b.good("connect")
+        assert b.good("report", 1) == "type 1 ptpl 1 1:11:1"
+        line = [x for x in t.read().splitlines() if x.startswith("namespace")][0].split()
+        t.good("namespace", "remove", NQN, "1")
+        t.good("namespace", "add", *line[1:])
+        assert b.good("report", 1) == "type 0 ptpl 0"
+        t.kill()
+        t.start()
+        c = Host(driver, t)
+        c.good("connect")
+        assert c.good("report", 1) == "type 0 ptpl 0"
+        b.close()
+        c.close()
+
+
+def test_reservations_damaged_named(target, driver):
+    """A record that cannot be read stops the start; one of another namespace is not used."""
+    import glob
+    with serving(target, driver, LINES) as (t, a):
+        a.good("connect")
+        a.good("register", 0x11, 3)
+        t.good("save")
+        t.stop()
+        name = glob.glob(t.config + ".*.ptpl")[0]
+        with open(name, "rb") as f:
+            record = f.read()
+        for damaged in (b"", record[:-1], record[:70] + b"x" + record[71:]):
+            with open(name, "wb") as f:
+                f.write(damaged)
+            error = t.start()
+            assert error is not None and name in error and "remove it" in error
+        with open(name, "wb") as f:
+            f.write(record)
+        lines = t.read().replace("uuid=", "uuid=11111111-1111-1111-1111-111111111111 # ")
+        t.write(lines.splitlines())
+        assert t.start() is None and "is of another one" in t.log()
+
+
+if __name__ == "__main__":
+    sys.exit(run([f for n, f in list(globals().items()) if n.startswith("test_")], sys.argv, 2))
