@@ -96,8 +96,36 @@ static void dispatch_combine(struct ds_request *r)
         return;
     }
     resp_put_count(&r->reply, '*', (rules & DS_FLAT) != 0 ? sum : r->parts_count);
-    for (uint32_t i = 0; i < r->parts_count; i++)
-        resp_put(&r->reply, r->parts[i]->reply.data, r->parts[i]->reply.size);
+    r->by_parts = 1;
+}
+
+/* Bytes of the reply. */
+static uint64_t dispatch_size(const struct ds_request *r)
+{
+    uint64_t size = r->reply.size;
+
+    for (uint32_t i = 0; r->by_parts && i < r->parts_count; i++)
+        size += r->parts[i]->reply.size;
+    return size;
+}
+
+/* Send the reply. Those of its parts may be long: they are copied once only (N6). */
+static void dispatch_send(struct ds_shard *s, struct ds_request *r)
+{
+    uint32_t count = r->by_parts ? r->parts_count + 1 : 1;
+    struct snic_iov *iov = r->by_parts ? calloc(count, sizeof(*iov)) : NULL;
+
+    r->reply.failed |= r->by_parts && iov == NULL;
+    if (iov == NULL || r->reply.failed || s->front == NULL) {
+        ds_client_send(s, r->client, r->seq, &r->reply, r->silent, r->flags);
+    } else {
+        iov[0] = (struct snic_iov){r->reply.data, r->reply.size};
+        for (uint32_t i = 1; i < count; i++)
+            iov[i] = (struct snic_iov){r->parts[i - 1]->reply.data, r->parts[i - 1]->reply.size};
+        ds_turn_spend(s, dispatch_size(r));
+        ex_front_reply(s->front, r->client, r->seq, iov, r->silent ? 0 : count, r->flags);
+    }
+    free(iov);
 }
 
 static void dispatch_answer(struct ds_request *r)
@@ -110,20 +138,19 @@ static void dispatch_answer(struct ds_request *r)
             return;
         r = r->parent;
         dispatch_combine(r);
-        ds_turn_spend(s, r->reply.size);
     }
     c = ds_client_find(s, r->client);
     if (c != NULL) {
         c->under_way--;
         c->bytes -= r->window;
-        dispatch_expect(c, r->reply.size);
+        dispatch_expect(c, dispatch_size(r));
         ds_slow_note(s, c, r);
         c->closing |= (r->flags & EX_FRONT_CLOSE) != 0;
     }
     s->bytes -= r->window;
     if (s->front != NULL && s->bytes < SHARD_WINDOW)
         ex_front_resume(s->front);
-    ds_client_send(s, r->client, r->seq, &r->reply, r->silent, r->flags);
+    dispatch_send(s, r);
     ds_request_free(r);
 }
 

@@ -217,6 +217,7 @@ struct ds_request {
     _Atomic uint64_t values; /* bytes of what its parts have read, on any loop */
     int64_t number;          /* what a part adds to the sum */
     int error;               /* the part's reply is an error */
+    int by_parts;            /* the replies of its parts follow `reply` */
 };
 
 enum ds_kind {
