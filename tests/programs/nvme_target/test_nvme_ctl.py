@@ -3,6 +3,7 @@
 """nvme_target --config and `nvme_target ctl`: test_nvme_ctl.py NVME_TARGET [NAME...]"""
 import contextlib
 import os
+import random
 import sys
 
 from nvmectl import HOST_A, HOST_B, NQN, Target, answer, run
@@ -204,6 +205,58 @@ def test_clients_that_hang_or_send_too_much(binary):
                 break
         else:
             raise AssertionError("the command was lost")
+        t.stop()
+
+
+def random_words(rng):
+    """A command, often a good one."""
+    nqn = rng.choice(["nqn.s%d" % rng.randrange(3), NQN, "nqn s", ""])
+    host = rng.choice(["nqn.h%d" % rng.randrange(3), HOST_A, "any", "h" * 224])
+    number = rng.choice(["0", "1", "2", "3", "16", "17", "x", "-1", "4096", "99999999999999999999"])
+    words = rng.choice([
+        ["subsystem", "add", nqn], ["subsystem", "remove", nqn], ["host", "allow", nqn, host],
+        ["host", "allow", nqn, host, "from=10.%s.0.0/16" % number, "from=::1"],
+        ["host", "deny", nqn, host], ["namespace", "add", nqn, number, "memory=64K"],
+        ["namespace", "add", nqn, "memory=%sK" % number, "group=" + number],
+        ["namespace", "remove", nqn, number],
+        ["namespace", "resize", nqn, number, rng.choice(["4K", "64K", "1M", number])],
+        ["ana", nqn, number, "0", rng.choice(["lost", "optimized", "x"])],
+        ["weight", host, number], ["cap", host, "bytes=" + number, "iops=" + number],
+        ["show"], ["save"], ["save", "/nowhere/at/all"]])
+    if rng.randrange(6) == 0:
+        words.insert(rng.randrange(len(words) + 1), rng.choice(["", "size=4K", "\"", "#", "\\"]))
+    return words[:rng.randrange(1, 9)]
+
+
+def test_random_commands(binary):
+    """Refused commands change nothing, what is done is saved; a restart has the same."""
+    seed = int(os.environ.get("SNIC_TURN") or os.getpid())
+    print("seed", seed)
+    rng = random.Random(seed)
+    with serving(binary, SUB, ["--fair"]) as t:
+        done = 0
+        config = t.good("show", "config") + "ok\n"
+        for i in range(400):
+            s = t.raw()
+            s.sendall(" ".join('"%s"' % w if " " in w or w == "" else w
+                               for w in random_words(rng)).encode() + b"\n")
+            lines = answer(s).splitlines()
+            assert lines[-1] == "ok" or lines[-1].startswith("error: "), lines
+            done += lines[-1] == "ok"
+            s = t.raw()
+            s.sendall(b"show config\n")
+            now = answer(s)
+            assert now == config or lines[-1] == "ok", lines
+            if now != config:
+                assert now == t.read() + "ok\n"
+            config = now
+            if i % 100 == 99:
+                t.kill()
+                assert t.start() is None, t.log()[-500:]
+                s = t.raw()
+                s.sendall(b"show config\n")
+                assert answer(s) == config
+        assert done > 50
         t.stop()
 
 
