@@ -7,6 +7,7 @@
  */
 #include "snicstore/nvmehost.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -46,11 +47,14 @@ struct fuzz {
     uint32_t begun, done;
 };
 
-static void must(int ok)
+static void must_at(int ok, int line)
 {
-    if (!ok)
-        abort();
+    if (ok)
+        return;
+    (void)fprintf(stderr, "fuzz_nvmehost.c:%d\n", line);
+    abort();
 }
+#define must(ok) must_at(ok, __LINE__)
 
 static uint8_t take(struct fuzz *f)
 {

@@ -140,6 +140,7 @@ struct nvmehost_path {
     uint64_t backoff_ns; /* of the next */
     uint64_t setup_ns;   /* SETUP: until then */
     uint64_t poll_ns;    /* the step STEP_CSTS asks again; SNIC_NEVER */
+    uint64_t aer_ns;     /* next event request */
     uint64_t alive_ns;   /* next Keep Alive */
     uint64_t silent_ns;  /* the pending one has to be answered until then; SNIC_NEVER */
     uint32_t part;       /* bytes of a command */

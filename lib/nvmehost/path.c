@@ -83,6 +83,7 @@ static void nvmehost_path_start(struct nvmehost_path *p, uint64_t now)
     p->error = 0;
     p->setup_ns = now + p->s->o.connect_ns;
     p->poll_ns = p->silent_ns = SNIC_NEVER;
+    p->aer_ns = now;
     p->alive_ns = now + nvmehost_kato_ns(p->s) / 2;
     p->enabled = 0;
     p->pending = p->want_ns = p->want_ana = p->has_credit = p->bye = 0;
@@ -173,8 +174,11 @@ static void nvmehost_path_alive(struct nvmehost_path *p, uint64_t now)
 
 static void nvmehost_path_work(struct nvmehost_path *p, uint64_t now)
 {
-    if (!p->aer_on)
+    if (!p->aer_on && now >= p->aer_ns) {
+        /* A target cannot keep the host busy with events. */
+        p->aer_ns = now + SNIC_NVMEHOST__POLL_NS;
         p->aer_on = (uint8_t)nvmehost_path_admin(p, &p->aer, SNIC_NVME_ADMIN_AER, now);
+    }
     if (p->step != NVMEHOST_STEP_NONE)
         return;
     if (p->want_ns) {
@@ -232,6 +236,8 @@ uint64_t nvmehost_path_deadline(const struct nvmehost_path *p)
         at = snic_min_u64(at, nvmehost_conn_deadline(&p->conns[i]));
     if (p->state == NVMEHOST_PATH_SETUP)
         at = snic_min_u64(at, snic_min_u64(p->setup_ns, p->poll_ns));
+    if (p->state == NVMEHOST_PATH_UP && !p->aer_on)
+        at = snic_min_u64(at, p->aer_ns);
     if (p->state == NVMEHOST_PATH_UP && p->bye == 1)
         at = snic_min_u64(at, p->setup_ns);
     if (p->enabled)
