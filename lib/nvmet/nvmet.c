@@ -333,12 +333,13 @@ static int nvmet_conn_fine(const struct snic_nvmet *s, const struct nvmet_conn *
     uint32_t active = 0, pages = 0, bits = 0;
     for (uint32_t i = 0; i < s->cmds; i++) {
         const struct nvmet_cmd *cmd = &c->cmds[i];
-        active += cmd->state == NVMET_CMD_SUBSYSTEM || cmd->state == NVMET_CMD_DEVICE ||
-                  (cmd->state != NVMET_CMD_FREE && cmd->reserved);
+        if (cmd->state == NVMET_CMD_FREE)
+            continue;
+        active +=
+            cmd->state == NVMET_CMD_SUBSYSTEM || cmd->state == NVMET_CMD_DEVICE || cmd->reserved;
         if ((cmd->away || cmd->cancelling) && cmd->state != NVMET_CMD_DEVICE && !cmd->reserved)
             return 0; /* T5 */
-        if (cmd->state != NVMET_CMD_FREE)
-            pages += cmd->pages;
+        pages += cmd->pages;
         if (cmd->state == NVMET_CMD_HELD && snic_link_alone(&cmd->link))
             return 0;
     }
