@@ -170,7 +170,7 @@ struct snic_nvmet_auth_opts {
     uint32_t hashes;   /**< permitted, SNIC_NVMEAUTH_HASHES or a part; default all               */
     uint32_t groups;   /**< permitted, SNIC_NVMEAUTH_GROUPS or a part; default all                */
     uint32_t reserved; /**< 0                                                                   */
-    uint64_t limit_ns; /**< from Connect, and of a transaction; default 30 s                     */
+    uint64_t limit_ns; /**< from Connect, and of a transaction; default 120 s                    */
     const struct snic_nvmeauth_ops *ops; /**< borrowed until close: snic_nvmeauth_openssl() */
     snic_nvmet_random_fn random;         /**< snic_nvmeauth_openssl_random()                     */
     snic_nvmet_keys_fn keys;             /**< called on the first loop, by subsystem_add for each

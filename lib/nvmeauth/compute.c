@@ -105,6 +105,8 @@ int nvmeauth_respond(const struct snic_nvmeauth *a, const struct snic_nvmeauth_o
     nvmeauth_append(input, &n, prover, strlen(prover) + 1);
     nvmeauth_append(input, &n, other, strlen(other));
     int key_size = r == 0 ? nvmeauth_transform(ops, p->key, prover, key) : r;
+    if (key_size == 0) /* no key: no response, rather than one that is easily had */
+        key_size = SNIC_EINVAL;
     if (key_size > 0)
         r = ops->hmac(a->hash, key, (size_t)key_size, input, n, out);
     snic_nvmeauth_wipe(key, sizeof(key));

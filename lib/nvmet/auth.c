@@ -20,7 +20,7 @@ int snic_nvmet_auth(struct snic_nvmet *t, const struct snic_nvmet_auth_opts *o)
             return SNIC_EBUSY;
     full.hashes += full.hashes == 0 ? SNIC_NVMEAUTH_HASHES : 0;
     full.groups += full.groups == 0 ? SNIC_NVMEAUTH_GROUPS : 0;
-    full.limit_ns += full.limit_ns == 0 ? UINT64_C(30000000000) : 0;
+    full.limit_ns += full.limit_ns == 0 ? UINT64_C(120000000000) : 0;
     t->auth = full;
     return 0;
 }

@@ -167,6 +167,32 @@ def against_host(half, q, rng):
     assert state == DONE and got == (struct.pack("<BBHH10x", 1, 4, 0, q.tid) if both else b"")
 
 
+def leading_zeros(half, q, rng):
+    """Exchanges whose shared value, or one side's value, begins with a zero byte."""
+    p = PRIMES[1]
+    found = set()
+    while "shared" not in found:
+        c1, x, s1 = rng.randbytes(64), rng.randbytes(64), rng.randrange(1, 1 << 32)
+        e, y = exponent(x, 1), rng.getrandbits(320) | 1 << 319
+        ours = pow(2, e, p)
+        small = "ours" if ours >> 2040 == 0 else None
+        if small is None and pow(ours, y, p) >> 2040 == 0:
+            small = "shared"
+        if small is None or small in found:
+            continue
+        found.add(small)
+        half("init", q.host.decode(), q.sub.decode(), 1 << q.h, 2)
+        half("keys", q.host_key.text, "-")
+        half("random", c1.hex(), x.hex(), s1)
+        half("put", negotiate(q.tid, [q.h], [1]).hex())
+        _, _, got = half("get", 4096)
+        assert got[16 + q.size:] == ours.to_bytes(256, "big"), "padding of the public value"
+        session = q.session(ours, y)
+        reply = struct.pack("<BBHHBBBBHI", 1, 2, 0, q.tid, q.size, 0, 0, 0, 256, 0)
+        reply += q.respond(0, c1[:q.size], s1, session) + bytes(q.size)
+        assert half("put", (reply + pow(2, y, p).to_bytes(256, "big")).hex())[:2] == (REPLIED, 0)
+
+
 def made_by_nvme(nqn):
     """(hash, secret) of `nvme gen-dhchap-key` with every hash and length that it makes."""
     found = []
@@ -223,6 +249,7 @@ def main():
               Secret(0, rng.randbytes(64)))
     against_controller(half, q, rng)
     against_host(half, q, rng)
+    leading_zeros(half, Queue(host, sub, 1, 1, 7, Secret(0, rng.randbytes(32)), None), rng)
     print("%d transactions of %d hashes and 6 groups, each byte as computed here" % (count + 2, 3))
     return 0
 

@@ -45,6 +45,8 @@ static const struct secret secrets[] = {
     {"DHHC-1:00:" KEY_32 "+KfiaR:x", SNIC_EINVAL, 0, 0},
     {"DHHC-1:00:" KEY_32 "+KfiaR:\nx", SNIC_EINVAL, 0, 0},
     {"DHHC-1:00:" KEY_32 "+Kfia!:", SNIC_EINVAL, 0, 0},
+    {"DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJzwupg0=:", SNIC_EINVAL, 0,
+     0}, /* 40 bytes */
     {"DHHC-1:00:" KEY_32 "+KfiaQ:", SNIC_ECORRUPT, 0, 0},
     {"DHHC-1:00:" KEY_32 "+KfiaR====:", SNIC_EINVAL, 0, 0},
     {"DHHC-1:02:AQsjJVrkaifYXSAbUvND8541MKuvfm3/nl5ufhIOFEXrZVagjOzICJW+Gd8fK3EQumcXz1==:",
@@ -544,6 +546,18 @@ static void test_nvmeauth_second_descriptor_chosen(void **state)
     assert_int_equal(p.ctrl.state, SNIC_NVMEAUTH_DONE);
 }
 
+/* Sequence number 0 is reserved. */
+static void test_nvmeauth_challenge_without_sequence_number_refused(void **state)
+{
+    (void)state;
+    na_init(&p, SNIC_NVMEAUTH_SHA256, SNIC_NVMEAUTH_DH_NULL, 0, 4);
+    na_pass(&p, 0, p.message[0], na_make(&p, 0));
+    size_t n = na_make(&p, 1);
+    memset(p.message[1] + 12, 0, 4);
+    na_pass(&p, 1, p.message[1], n);
+    assert_int_equal(p.host.failure, SNIC_NVMEAUTH_PAYLOAD);
+}
+
 /* A controller that chooses what was not offered. */
 static void test_nvmeauth_host_refuses_what_it_did_not_offer(void **state)
 {
@@ -668,6 +682,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmeauth_weak_dh_values_refused),
         cmocka_unit_test(test_nvmeauth_negotiations_refused_by_name),
         cmocka_unit_test(test_nvmeauth_second_descriptor_chosen),
+        cmocka_unit_test(test_nvmeauth_challenge_without_sequence_number_refused),
         cmocka_unit_test(test_nvmeauth_host_refuses_what_it_did_not_offer),
         cmocka_unit_test(test_nvmeauth_no_room_changes_nothing),
         cmocka_unit_test(test_nvmeauth_host_start_and_step_out_of_state),

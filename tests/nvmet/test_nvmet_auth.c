@@ -62,6 +62,7 @@ static void open_target(void)
     auth.ops = snic_nvmeauth_openssl();
     auth.random = random_bytes;
     auth.keys = keys;
+    auth.limit_ns = 30000 * TX_MS;
     assert_int_equal(snic_nvmet_auth(x.t, &auth), 0);
     x.s.hosts = hosts;
     x.s.host_count = 3;
