@@ -10,8 +10,8 @@
  * (largest - smallest) / mean. The switch was tuned on seeds 1 to 5.
  * --seconds: simulated time measured per run, default 1; half of it where a kind of load is alone,
  * three times it where reads and writes mix on a fragmented device. --only: calibration fits fig6
- * fig7 fig8 goals quiet few equal device2 other_fits departures between tenants weights convergence
- * fig9 fig18 lsm lsm_goals overhead; may be repeated.
+ * fig7 fig8 goals quiet floors few equal device2 other_fits departures between tenants weights
+ * convergence fig9 fig18 lsm lsm_goals overhead; may be repeated.
  * --series: where the time series of figures 9 and 18 go, as rows.
  */
 #include "gimbal_calibration.h"
@@ -272,6 +272,7 @@ static const struct figure {
     {"fig8", fig_8},
     {"goals", fig_goals},
     {"quiet", fig_quiet},
+    {"floors", fig_floors},
     {"few", fig_few},
     {"equal", fig_equal},
     {"device2", fig_device2},

@@ -89,6 +89,7 @@ void fig_convergence(void);
 void fig_weights(void);
 void fig_fits(void);
 void fig_quiet(void);
+void fig_floors(void);
 void fig_few(void);
 void fig_equal(void);
 

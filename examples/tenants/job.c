@@ -58,6 +58,9 @@ static const struct parse_key parse_keys[] = {
     PARSE_64("rate_iops", PARSE_NUMBER, rate_ios, 1, PARSE_RATE_MAX),
     PARSE_64("cap_bytes", PARSE_BYTES, cap_bytes, 1, PARSE_RATE_MAX),
     PARSE_64("cap_iops", PARSE_NUMBER, cap_ios, 1, PARSE_RATE_MAX),
+    PARSE_64("floor_bytes", PARSE_BYTES, floor_bytes, 1, PARSE_RATE_MAX),
+    PARSE_64("floor_iops", PARSE_NUMBER, floor_ios, 1, PARSE_RATE_MAX),
+    PARSE_32("group", PARSE_NUMBER, group, 1, JOB_GROUPS_MAX),
     PARSE_64("offset", PARSE_BYTES, offset, 0, UINT64_MAX >> 1),
     PARSE_64("size", PARSE_BYTES, range, 1, UINT64_MAX >> 1),
 };

@@ -14,6 +14,7 @@
 #define JOB_TENANTS_MAX 1024
 #define JOB_SIZES_MAX 8 /* of a bssplit */
 #define JOB_DEPTH_MAX 1024
+#define JOB_GROUPS_MAX 64
 #define JOB_BLOCK_MIN 512u
 #define JOB_BLOCK_MAX (8u << 20)
 
@@ -37,10 +38,13 @@ struct job {
     uint32_t count;
     uint32_t weight;
     uint32_t priority;
+    uint32_t group;      /* of the switch; 0: none */
     uint64_t rate_bytes; /* what the tenant asks for at most, per second; 0: all it can get */
     uint64_t rate_ios;
     uint64_t cap_bytes; /* what the switch gives at most, per second; 0: no cap */
     uint64_t cap_ios;
+    uint64_t floor_bytes; /* what the switch gives at least, per second; 0: no floor */
+    uint64_t floor_ios;
     uint32_t bs[2];          /* reads, writes; 0: size[] was set itself  */
     uint32_t offset_percent; /* of the device, instead of offset; 0: none */
     uint32_t range_percent;  /* likewise, instead of range */

@@ -199,6 +199,9 @@ static const char main_summary[] =
     "  rate_iops=N               I/Os a second that it requests at most\n"
     "  cap_bytes=N               bytes a second that gimbal grants at most\n"
     "  cap_iops=N                I/Os a second that gimbal grants at most\n"
+    "  floor_bytes=N             bytes a second that gimbal grants at least\n"
+    "  floor_iops=N              I/Os a second that gimbal grants at least\n"
+    "  group=N                   1 to 64: those of a group share as one tenant\n"
     "  start=T                   when it begins\n"
     "  stop=T                    when it ends, or runtime=T\n"
     "  start_step=T              later start of each further one of numjobs\n"
@@ -412,11 +415,18 @@ static void main_write(FILE *f, const char *path, const struct report *p,
 
 static void main_note_caps(const struct job_list *jobs, const char *scheduler)
 {
-    for (unsigned i = 0; i < jobs->count; i++)
-        if ((jobs->jobs[i].cap_bytes != 0 || jobs->jobs[i].cap_ios != 0) &&
-            strcmp(scheduler, "gimbal") != 0)
-            ex_log(EX_WARNING, "[%s]: its caps are ignored: %s has none", jobs->jobs[i].name,
-                   scheduler);
+    if (strcmp(scheduler, "gimbal") == 0)
+        return;
+    for (unsigned i = 0; i < jobs->count; i++) {
+        const struct job *j = &jobs->jobs[i];
+
+        if (j->cap_bytes != 0 || j->cap_ios != 0)
+            ex_log(EX_WARNING, "[%s]: its caps are ignored: %s has none", j->name, scheduler);
+        if (j->floor_bytes != 0 || j->floor_ios != 0)
+            ex_log(EX_WARNING, "[%s]: its floors are ignored: %s has none", j->name, scheduler);
+        if (j->group != 0)
+            ex_log(EX_WARNING, "[%s]: its group is ignored: %s has none", j->name, scheduler);
+    }
 }
 
 int main(int argc, char **argv)

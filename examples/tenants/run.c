@@ -360,16 +360,28 @@ static void run_setup_ios(struct run *r)
     }
 }
 
+/* Is it more to the switch than a weight? */
+static int run_limited(const struct job *j)
+{
+    return j->cap_bytes != 0 || j->cap_ios != 0 || j->floor_bytes != 0 || j->floor_ios != 0 ||
+           j->group != 0;
+}
+
 static void run_setup_sched(struct run *r)
 {
     struct sched_opts o = {.tenants = r->count,
                            .gimbal = r->opts.gimbal,
                            .device_scale = r->opts.device_scale,
                            .parda_latency_ns = r->opts.parda_latency_ns};
+    struct snic_gimbal_opts gimbal = *r->opts.gimbal;
     uint32_t *weight = run_memory(r->count, sizeof(*weight));
 
-    for (uint32_t i = 0; i < r->count; i++)
+    for (uint32_t i = 0; i < r->count; i++) {
         weight[i] = r->tenants[i].job->weight;
+        if (gimbal.groups_max < r->tenants[i].job->group)
+            gimbal.groups_max = r->tenants[i].job->group;
+    }
+    o.gimbal = &gimbal;
     o.weight = weight;
     r->sched = r->opts.scheduler->open(&o, r->begin_ns);
     free(weight);
@@ -381,14 +393,18 @@ static void run_setup_sched(struct run *r)
         struct snic_gimbal_tenant_opts t = {.opts_size = sizeof(t),
                                             .weight = j->weight,
                                             .bytes_per_second = j->cap_bytes,
-                                            .ios_per_second = j->cap_ios};
+                                            .ios_per_second = j->cap_ios,
+                                            .floor_bytes_per_second = j->floor_bytes,
+                                            .floor_ios_per_second = j->floor_ios,
+                                            .group = j->group};
 
-        if (r->opts.scheduler != &sched_gimbal || (j->cap_bytes == 0 && j->cap_ios == 0))
+        if (r->opts.scheduler != &sched_gimbal || !run_limited(j))
             continue;
         int rc = snic_gimbal_tenant_set(sched_gimbal_switch(r->sched), i, &t);
 
         if (rc != 0)
-            ex_die("[%s]: the switch refuses its caps: %s", j->name, snic_strerror(rc));
+            ex_die("[%s]: the switch refuses its caps, floors or group: %s", j->name,
+                   snic_strerror(rc));
     }
 }
 

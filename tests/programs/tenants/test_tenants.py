@@ -418,6 +418,23 @@ def test_caps_are_the_switch_s():
     assert "its caps are ignored: fifo has none" in err
 
 
+def test_floors_and_groups_are_the_switch_s():
+    text = ("[least]\nrw=randread\nbs=128k\niodepth=16\nfloor_bytes=800000000\n"
+            "[one]\nrw=randread\nbs=128k\niodepth=16\n"
+            "[many]\nrw=randread\nbs=128k\niodepth=16\nnumjobs=7\ngroup=1\n")
+    args = ("--job", job(text), "--ssd", "dct983", "--seconds", 3, "--warmup", 1)
+    t = measured(*args)[0]
+    total = {}
+    for x in t["tenants"]:
+        name = x["name"].split(".")[0]
+        total[name] = total.get(name, 0) + x["bytes_per_second"]
+    assert total["least"] >= 0.98 * 800e6, total
+    assert abs(total["one"] / total["many"] - 1) <= 0.1, total
+    _, err = run(*args, "--scheduler", "fifo")
+    assert "its floors are ignored: fifo has none" in err
+    assert "its group is ignored: fifo has none" in err
+
+
 def test_the_end_does_not_wait_for_caps():
     """What a capped tenant had queued took 9 hours at a byte a second."""
     text = "[a]\nrw=randread\niodepth=8\ncap_bytes=1\n[b]\nrw=randread\ncap_iops=1\niodepth=999\n"

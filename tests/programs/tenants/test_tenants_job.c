@@ -126,6 +126,9 @@ static void test_tenants_job_every_key(void **state)
             "rate_iops=1000\n"
             "cap_bytes=2GiB\n"
             "cap_iops=5\n"
+            "floor_bytes=1GiB\n"
+            "floor_iops=4\n"
+            "group=3\n"
             "offset=1T\n"
             "size=3GB\n"
             "start=1.5\n"
@@ -142,6 +145,7 @@ static void test_tenants_job_every_key(void **state)
     assert_true(j->depth == 32 && j->count == 3 && j->weight == 256 && j->priority == 7);
     assert_true(j->rate_bytes == 1 << 20 && j->rate_ios == 1000);
     assert_true(j->cap_bytes == UINT64_C(2) << 30 && j->cap_ios == 5);
+    assert_true(j->floor_bytes == UINT64_C(1) << 30 && j->floor_ios == 4 && j->group == 3);
     assert_true(j->offset == UINT64_C(1) << 40 && j->range == UINT64_C(3) << 30);
     assert_int_equal(job_start_ns(j, 2), SECOND * 5 / 2);
     assert_int_equal(job_stop_ns(j, 2), SECOND * 4 + 500000);
@@ -238,6 +242,9 @@ static void test_tenants_job_value_mistakes(void **state)
          {"1", "7", "1099511627776"},
          {"0", "1099511627777", "1k", "18446744073709551617", "-1", "x"}},
         {"cap_bytes", {"1", "5KB", "1T"}, {"0", "2T", "none", "1KiBs", "-1", "1e6"}},
+        {"floor_bytes", {"1", "5KB", "1T"}, {"0", "2T", "none", "1KiBs", "-1", "1e6"}},
+        {"floor_iops", {"1", "9", "1000000"}, {"0", "1K", "many", "1099511627777", "-1", "1.2"}},
+        {"group", {"1", "2", "64"}, {"0", "65", "1.0", "x", "4294967297", "1k"}},
         {"cap_iops", {"1", "9", "1000000"}, {"0", "1K", "many", "1099511627777", "-1", "1.2"}},
         {"offset", {"0", "1G", "4194304T"}, {"-1", "99999999999T", "x", "1.5G", "1Gi", "8388608T"}},
         {"size", {"4096", "1G", "50%"}, {"0", "99999999999T", "x", "1.5G", "101%", "8388608T"}},
