@@ -43,6 +43,9 @@ struct bed {
     size_t count;
     size_t max;
     const char *device;
+    int ageing; /* on the map: CLEAN is filled in order, FRAGMENTED overwritten at random */
+    void *mem;
+    void *image[2]; /* of mem after its preconditioning, by condition */
 };
 
 static void must(int ok, const char *what)
@@ -83,16 +86,40 @@ static void account(struct issued *i, uint64_t from)
     s->latency_ns += i->cmd.done_ns - i->sent_ns;
 }
 
+static void *memory(size_t size)
+{
+    void *mem = aligned_alloc(SNIC_SSD_ALIGN, snic_align_up(size, SNIC_SSD_ALIGN));
+    must(mem != NULL, "no memory");
+    return mem;
+}
+
+/* An idle device of this condition in b->mem. */
+static void device(struct bed *b, uint32_t condition, uint32_t n)
+{
+    b->opts.condition = b->ageing ? SNIC_SSD_AGEING : condition;
+    b->opts.queues = b->ageing ? 2 : n;
+    b->opts.seed = 1;
+    size_t size = snic_ssd_memsize(&b->opts);
+    if (b->mem == NULL || !b->ageing)
+        b->mem = memory(size);
+    if (b->ageing && b->image[condition] != NULL) {
+        memcpy(b->mem, b->image[condition], size);
+        return;
+    }
+    must(snic_ssd_init(&b->ssd, b->mem, size, &b->opts) == 0, "no model");
+    if (!b->ageing)
+        return;
+    uint32_t overwrites = condition == SNIC_SSD_FRAGMENTED ? 300 : 0;
+    must(snic_ssd_precondition(b->ssd, 1000, overwrites) == 0, "the model does not age");
+    b->image[condition] = memory(size);
+    memcpy(b->image[condition], b->mem, size);
+}
+
 /* Run the streams side by side; what completes in the first warm_ns does not count. */
 static void run(struct bed *b, uint32_t condition, struct stream *s, uint32_t n, uint64_t warm_ns,
                 uint64_t time_ns)
 {
-    b->opts.condition = condition;
-    b->opts.queues = n;
-    b->opts.seed = 1;
-    size_t size = snic_ssd_memsize(&b->opts);
-    void *mem = aligned_alloc(SNIC_SSD_ALIGN, snic_align_up(size, SNIC_SSD_ALIGN));
-    must(mem != NULL && snic_ssd_init(&b->ssd, mem, size, &b->opts) == 0, "no model");
+    device(b, condition, n);
     snic_rng_init(&b->rng, 1);
     uint32_t k = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -113,7 +140,8 @@ static void run(struct bed *b, uint32_t condition, struct stream *s, uint32_t n,
         }
     }
     must(snic_ssd_check(b->ssd) == 0, "the model is damaged");
-    free(mem); /* with the commands inside */
+    if (!b->ageing)
+        free(b->mem); /* with the commands inside */
 }
 
 static double rate(const struct stream *s, uint64_t time_ns)
@@ -138,6 +166,10 @@ static double alone(struct bed *b, uint32_t condition, struct stream s)
     int mixed = s.op == SNIC_SSD_WRITE || s.writes > 0;
     uint64_t warm = mixed ? 1000 * MS : 100 * MS;
     uint64_t time = mixed ? 2000 * MS : 300 * MS;
+    if (b->ageing && mixed && condition == SNIC_SSD_CLEAN && !s.sequential) {
+        warm = 20 * MS; /* it ages: only until the first collection */
+        time = 60 * MS;
+    }
     run(b, condition, &s, 1, warm, time);
     return rate(&s, time);
 }
@@ -300,10 +332,21 @@ static double model_of(const struct bed *b, const char *name)
     return 0;
 }
 
-size_t gimbal_calibration_facts(struct gimbal_fact *out, size_t max)
+static void forget(struct bed *b)
+{
+    if (!b->ageing)
+        return;
+    free(b->mem);
+    free(b->image[0]);
+    free(b->image[1]);
+    b->mem = b->image[0] = b->image[1] = NULL;
+}
+
+static size_t facts_of(struct gimbal_fact *out, size_t max, int ageing)
 {
     struct bed *b = calloc(1, sizeof(*b));
     must(b != NULL, "no memory");
+    b->ageing = ageing;
     b->facts = out;
     b->max = max;
     b->device = "dct983";
@@ -314,12 +357,24 @@ size_t gimbal_calibration_facts(struct gimbal_fact *out, size_t max)
     facts_latencies(b);
     double read_128k = model_of(b, "read_128K_clean");
     double write_4k = model_of(b, "write_4K_fragmented");
+    forget(b);
     b->device = "p3600";
     snic_ssd_opts_p3600(&b->opts);
     facts_second(b, read_128k, write_4k);
     size_t count = b->count;
+    forget(b);
     free(b);
     return count;
+}
+
+size_t gimbal_calibration_facts(struct gimbal_fact *out, size_t max)
+{
+    return facts_of(out, max, 0);
+}
+
+size_t gimbal_calibration_ageing_facts(struct gimbal_fact *out, size_t max)
+{
+    return facts_of(out, max, 1);
 }
 
 void gimbal_calibration_rows(void)

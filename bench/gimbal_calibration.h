@@ -25,7 +25,10 @@ struct gimbal_fact {
 
 /* Simulate all of them; their number. Takes about two seconds. */
 size_t gimbal_calibration_facts(struct gimbal_fact *out, size_t max);
-/* Print them as rows. */
+/* The same on a device that ages, at the two ends: filled in order, and then overwritten three
+ * times at random. The writes of "clean" end before its first collection. */
+size_t gimbal_calibration_ageing_facts(struct gimbal_fact *out, size_t max);
+/* Print the former as rows. */
 void gimbal_calibration_rows(void);
 
 #endif

@@ -4,7 +4,7 @@
  * once, in order of time, not before it can, and check holds after every step.
  *
  * Bytes 0..15: parameters. Then three bytes per operation: op, queue and whether to send or to
- * let time pass; the offset; the length or the time. At the end everything drains.
+ * let time pass, or to trim; the offset; the length or the time. At the end everything drains.
  */
 #include "snicstore/ssd.h"
 
@@ -33,6 +33,13 @@ static void fuzz_opts(struct snic_ssd_opts *o, const uint8_t *p)
     else
         snic_ssd_opts_p3600(o);
     o->condition = p[0] >> 1 & 1;
+    if (p[0] & 4)
+        o->condition = SNIC_SSD_AGEING;
+    o->age_block_pages = 8;
+    o->age_pages = 8u * (1 + (p[0] >> 5));
+    o->age_spare = 1 + p[1];
+    o->age_fill = p[0] & 8 ? 1000 : 0;
+    o->age_overwrites = p[0] & 16 ? 300 : 0;
     o->seed = p[1];
     o->queues = 1 + p[2] % 16;
     o->depth = 1 + p[3] % FUZZ_COMMANDS;
@@ -105,7 +112,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     for (size_t at = FUZZ_HEAD; at + 3 <= size; at += 3) {
         const uint8_t *p = data + at;
-        if (p[0] & 2) {
+        if ((p[0] & 0xc2) == 0xc0) {
+            snic_ssd_trim(f->d, p[1] * 2048u, p[2] * 700u);
+        } else if (p[0] & 2) {
             f->now += ((uint64_t)p[1] << 8 | p[2]) * (p[0] & 1 ? 1000 : 10);
             fuzz_poll(f);
         } else {

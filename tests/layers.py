@@ -135,7 +135,7 @@ LAYERS = {
         ["tenant.c", "part.c"], ["qos.c"], ["tenant_calls.c"],
     ],
     "lib/ssd": [
-        ["event.c", "opts.c"], ["die.c"], ["ssd.c"],
+        ["age.c", "event.c"], ["opts.c", "die.c"], ["ssd.c"],
     ],
     "lib/replica": [
         ["wire.c", "value.c"], ["seal.c", "pace.c", "queue.c"], ["dgram.c"], ["peer.c"],

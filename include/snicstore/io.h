@@ -427,13 +427,13 @@ SNIC_API SNIC_NODISCARD int snic_io_mem_open(struct snic_io **out, struct snic_l
 
 /**
  * A handle on @p d whose READs and WRITEs take the time of an SSD model of its own (ssd.h, options
- * copied). A request goes to the submission queue `tenant % queues`; offset and length are
- * the model's. FLUSH, ZERO and DISCARD take fetch_write_ns + post_write_ns: the device's buffer
- * is safe from power loss and its map is not modelled. FUA costs nothing beyond the write. The
- * disk's rules stay: it alone decides what survives a power cut, its fault plans apply (a DELAY is
- * added to the model's time), its delays do not. transfer_max is at most the model's length_max;
- * the model's depth is the disk's. A request that is cancelled, or in flight when the power is
- * cut, completes when the model lets go of it. [owner]
+ * copied). A request goes to the submission queue `tenant % queues`; offset and length are the
+ * model's. FLUSH, ZERO and DISCARD take fetch_write_ns + post_write_ns: the device's buffer is
+ * safe from power loss. ZERO and DISCARD trim the model's map, if it has one (AGEING). FUA costs
+ * nothing beyond the write. The disk's rules stay: it alone decides what survives a power cut, its
+ * fault plans apply (a DELAY is added to the model's time), its delays do not. transfer_max is at
+ * most the model's length_max; the model's depth is the disk's. A request that is cancelled, or in
+ * flight when the power is cut, completes when the model lets go of it. [owner]
  * @return 0; SNIC_EINVAL options of the model, or its length_max is below the disk's align;
  *         SNIC_ENOMEM
  */

@@ -46,7 +46,29 @@
  * at odds with the rest, for one structure. Two choices no fact of the paper decides: the queue
  * depth of its "5 % writes" (the model has 38 to 45 % at 32 to 512) and the stalls.
  *
- * Not modelled: reads that the buffer could serve, wear, trim, the device's own cache of its map.
+ * AGEING is a third condition with a page map of its own, in which the two others are the end
+ * points: a device that was filled in order reads and writes as CLEAN, one overwritten at random
+ * as FRAGMENTED, and what lies between follows from the map.
+ *
+ * - Map: pages of 4 KiB in erase blocks of age_block_pages, age_spare more of them than the host
+ *   sees; four blocks beyond that are open or in reserve. The map is that of a smaller device of
+ *   the same proportions: addresses are folded into it (page number modulo age_pages), so that it
+ *   ages in seconds of simulated time where the real one takes an hour. A write enters the map
+ *   when it enters the buffer, and a part of a page counts as all of it.
+ * - Collection: greedy. When few blocks are free, the full block with the fewest valid pages is
+ *   copied and erased. Under uniform random writes the write amplification follows
+ *   Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012). The copies take die
+ *   time as FRAGMENTED's do, each (program + reads of as many parts) / parts, and instead of its
+ *   constant debt: a unit programmed takes 1/64 of what is owed. Stalls become likely in the same
+ *   proportion. write_amplification only scales those.
+ * - Reads: a read_unit whose pages lie in flash in one run, or were never written, is one piece
+ *   placed as CLEAN's; else its parts are placed as FRAGMENTED's.
+ * - Trim: snic_ssd_trim() invalidates whole pages.
+ *
+ * Its own parameters (age_*) are frozen likewise: test_ssd_ageing holds both end points to the
+ * facts, and the write amplification to the formula.
+ *
+ * Not modelled: reads that the buffer could serve, wear, the device's own cache of its map.
  * io.h's snic_io_ssd_open() puts a model in front of a snic_disk, which holds the bytes.
  *
  *     struct snic_ssd_opts o;
@@ -77,14 +99,19 @@ struct snic_ssd;
 
 enum snic_ssd_op { SNIC_SSD_READ = 1, SNIC_SSD_WRITE = 2 };
 
-/** What the device went through before: sequential 128 KiB writes, or random 4 KiB writes. */
-enum snic_ssd_condition { SNIC_SSD_CLEAN = 0, SNIC_SSD_FRAGMENTED = 1 };
+/**
+ * What the device went through before: sequential 128 KiB writes, or random 4 KiB writes, for
+ * good; or a map decides, empty at first (precondition it).
+ */
+enum snic_ssd_condition { SNIC_SSD_CLEAN = 0, SNIC_SSD_FRAGMENTED = 1, SNIC_SSD_AGEING = 2 };
 
 /** Reads, garbage collection and placement are counted in parts of this size. */
 #define SNIC_SSD_PART 4096
 #define SNIC_SSD_QUEUES_MAX 4096
 #define SNIC_SSD_DEPTH_MAX 65536
 #define SNIC_SSD_DIES_MAX 1024
+/** Largest age_pages (64 GiB); of a map of n pages, memory is about 8 * n * (1 + spare) bytes. */
+#define SNIC_SSD_AGE_PAGES_MAX (1u << 24)
 
 /**
  * Every parameter of the device: a preset fills it, then change what you like. 0 is a value here,
@@ -131,6 +158,16 @@ struct snic_ssd_opts {
     uint32_t stall_odds;          /**< of 2^20 program units, while the pool is empty    */
     uint32_t stall_pool_bytes;    /**< programs drain the pool, 0..1 GiB                 */
     uint32_t stall_pool_rate;     /**< it fills, bytes per microsecond (MB/s), 0..10^6   */
+    /* -- the map, used when AGEING -- */
+    uint32_t age_pages;       /**< of the host, multiple of age_block_pages to
+                                   SNIC_SSD_AGE_PAGES_MAX; presets: 2^18 (1 GiB)         */
+    uint32_t age_block_pages; /**< of an erase block, 8..65536; presets: 256             */
+    uint32_t age_spare;       /**< over-provisioning: flash beyond age_pages, in 1/1000 of
+                                   them, 1..4000; at least one block                     */
+    uint32_t age_fill;        /**< what init does to it, as snic_ssd_precondition():
+                                   0..1000; presets: 0                                   */
+    uint32_t age_overwrites;  /**< and 0..10000; presets: 0                              */
+    uint32_t age_reserved;    /**< 0                                                     */
 };
 
 /** Fill op to offset, with zeros in reserved; submit sets the rest. */
@@ -157,6 +194,16 @@ struct snic_ssd_stats {
     uint64_t stalls;       /**< foreground collections                                    */
     uint32_t inside;       /**< commands, now                                             */
     uint32_t buffered;     /**< bytes in the write buffer, now                            */
+};
+
+/** What the map of an AGEING device went through; all 0 on others. */
+struct snic_ssd_age_stats {
+    uint64_t written; /**< pages, by the host                                             */
+    uint64_t copied;  /**< pages, by collection; write amplification is 1 + copied / written */
+    uint64_t erased;  /**< blocks                                                         */
+    uint64_t trimmed; /**< pages that were valid                                          */
+    uint64_t valid;   /**< pages, now                                                     */
+    uint64_t owed_ns; /**< die time of copies that no die has taken yet                   */
 };
 
 /** Fill @p o with the paper's Samsung DCT983 (960 GB, TLC). [any] */
@@ -198,7 +245,24 @@ SNIC_API uint64_t snic_ssd_deadline_ns(const struct snic_ssd *d) SNIC_NONNULL(1)
 SNIC_API void snic_ssd_get_stats(const struct snic_ssd *d, struct snic_ssd_stats *out)
     SNIC_NONNULL(1, 2);
 /**
- * Check every structural invariant; for tests. O(everything inside). [owner]
+ * The whole pages of a range hold nothing from now on. Takes no time, also while commands are
+ * inside. Does nothing unless AGEING. A range beyond 2^64 ends there. [owner]
+ */
+SNIC_API void snic_ssd_trim(struct snic_ssd *d, uint64_t offset, uint64_t length) SNIC_NONNULL(1);
+/**
+ * Age the map, in no time: of the first @p fill / 1000 of its pages write those that hold
+ * nothing, in order; then overwrite pages at random among all of these, @p overwrites / 100 times
+ * their number. What is owed for the copies is forgiven. 300 reaches the steady state. A second
+ * call continues. O(pages * overwrites). [owner]
+ * @return 0; SNIC_EINVAL not AGEING, @p fill above 1000 or @p overwrites above 10000
+ */
+SNIC_API SNIC_NODISCARD int snic_ssd_precondition(struct snic_ssd *d, uint32_t fill,
+                                                  uint32_t overwrites) SNIC_NONNULL(1);
+/** A copy of the map's counters. [owner] */
+SNIC_API void snic_ssd_get_age_stats(const struct snic_ssd *d, struct snic_ssd_age_stats *out)
+    SNIC_NONNULL(1, 2);
+/**
+ * Check every structural invariant; for tests. O(everything inside, and the map). [owner]
  * @return 0; SNIC_ECORRUPT one does not hold
  */
 SNIC_API int snic_ssd_check(const struct snic_ssd *d) SNIC_NONNULL(1);

@@ -48,12 +48,20 @@ static void io_ssd_timer(struct snic_timer *t, uint64_t now_ns)
     io_ssd_arm(s);
 }
 
+/** FLUSH, ZERO, DISCARD: how long it takes. */
+static uint64_t io_ssd_other(struct io_ssd *s, const struct snic_io_req *req)
+{
+    if (req->op == SNIC_IO_ZERO || req->op == SNIC_IO_DISCARD)
+        snic_ssd_trim(s->ssd, req->offset, req->length);
+    return s->other_ns;
+}
+
 static uint64_t io_ssd_start(struct io_mem_timing *t, struct io_mem_slot *slot, uint64_t now_ns)
 {
     struct io_ssd *s = SNIC_CONTAINER(t, struct io_ssd, timing);
     const struct snic_io_req *req = slot->req;
     if (req->op != SNIC_IO_READ && req->op != SNIC_IO_WRITE)
-        return s->other_ns;
+        return io_ssd_other(s, req);
     struct snic_ssd_cmd *cmd = &s->cmds[slot - s->mem->slots];
     *cmd = (struct snic_ssd_cmd){.op = req->op == SNIC_IO_READ ? SNIC_SSD_READ : SNIC_SSD_WRITE,
                                  .queue = req->tenant % s->queues,

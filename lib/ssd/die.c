@@ -139,8 +139,9 @@ void ssd_die_drain(struct snic_ssd *d)
 
 /* ---- What an operation leaves behind ---- */
 
-/** Take a unit from the pool; 1: it was empty and this die has to clean up at once. */
-static int ssd_pool_take(struct snic_ssd *d)
+/** Take a unit from the pool; 1: it was empty and this die has to clean up at once, at the odds
+ *  of a unit that owes so much. */
+static int ssd_pool_take(struct snic_ssd *d, uint64_t owes_ns)
 {
     if (d->o.condition == SNIC_SSD_CLEAN || d->o.stall_ns == 0)
         return 0;
@@ -153,7 +154,12 @@ static int ssd_pool_take(struct snic_ssd *d)
         d->pool -= d->o.program_unit;
         return 0;
     }
-    return (snic_rng_next(&d->rng) >> 44) < d->o.stall_odds;
+    uint64_t odds = d->o.stall_odds;
+    if (d->o.condition == SNIC_SSD_AGEING && owes_ns == 0)
+        return 0; /* the jitter of a clean device stays that of CLEAN */
+    if (d->o.condition == SNIC_SSD_AGEING && d->gc_unit_ns > 0)
+        odds = odds * snic_min_u64(owes_ns, SNIC_SSD__OWES_MAX) / d->gc_unit_ns;
+    return (snic_rng_next(&d->rng) >> 44) < odds;
 }
 
 /** 1: the die stalls now. */
@@ -164,10 +170,11 @@ static int ssd_die_programmed(struct snic_ssd *d, uint32_t i)
     ssd_level_leave(d, i);
     die->programs--;
     ssd_level_join(d, i);
-    die->debt += d->gc_unit_ns;
+    uint64_t owes_ns = d->age.pages > 0 ? ssd_age_take(&d->age) : d->gc_unit_ns;
+    die->debt += owes_ns;
     if (die->debt >= d->o.gc_debt_ns && die->debt > 0)
         die->collects = 1;
-    return ssd_pool_take(d);
+    return ssd_pool_take(d, owes_ns);
 }
 
 int ssd_die_event(struct snic_ssd *d, uint32_t i, struct ssd_piece *read)

@@ -42,6 +42,9 @@ void snic_ssd_opts_dct983(struct snic_ssd_opts *o)
         .stall_odds = 10253, /* write amplification / 450 */
         .stall_pool_bytes = 8000000,
         .stall_pool_rate = 140,
+        .age_pages = 1u << 18,
+        .age_block_pages = 256,
+        .age_spare = 131, /* write amplification 4.40, by the formula */
     };
 }
 
@@ -55,6 +58,7 @@ void snic_ssd_opts_p3600(struct snic_ssd_opts *o)
     o->write_amplification = 325;
     o->stall_odds = 7573; /* write amplification / 450 */
     o->stall_pool_rate = 189;
+    o->age_spare = 192; /* write amplification 3.25, by the formula */
 }
 
 /* ---- Validation and memory ---- */
@@ -77,7 +81,7 @@ struct ssd_range {
     }
 
 static const struct ssd_range ssd_ranges[] = {
-    SNIC_SSD__RANGE(condition, 0, SNIC_SSD_FRAGMENTED, "condition: unknown"),
+    SNIC_SSD__RANGE(condition, 0, SNIC_SSD_AGEING, "condition: unknown"),
     SNIC_SSD__RANGE(reserved, 0, 0, "reserved: not 0"),
     SNIC_SSD__RANGE(queues, 1, SNIC_SSD_QUEUES_MAX, "queues: not 1..4096"),
     SNIC_SSD__RANGE(depth, 1, SNIC_SSD_DEPTH_MAX, "depth: not 1..65536"),
@@ -109,6 +113,12 @@ static const struct ssd_range ssd_ranges[] = {
     SNIC_SSD__RANGE(stall_odds, 0, 1u << 20, "stall_odds: above 2^20"),
     SNIC_SSD__RANGE(stall_pool_bytes, 0, 1u << 30, "stall_pool_bytes: above 1 GiB"),
     SNIC_SSD__RANGE(stall_pool_rate, 0, 1000000, "stall_pool_rate: above 10^6"),
+    SNIC_SSD__RANGE(age_pages, 8, SNIC_SSD_AGE_PAGES_MAX, "age_pages: not 8..2^24"),
+    SNIC_SSD__RANGE(age_block_pages, 8, 65536, "age_block_pages: not 8..65536"),
+    SNIC_SSD__RANGE(age_spare, 1, 4000, "age_spare: not 1..4000"),
+    SNIC_SSD__RANGE(age_fill, 0, 1000, "age_fill: above 1000"),
+    SNIC_SSD__RANGE(age_overwrites, 0, 10000, "age_overwrites: above 10000"),
+    SNIC_SSD__RANGE(age_reserved, 0, 0, "age_reserved: not 0"),
 };
 
 /** All of them in @p to; NULL, or which is wrong. */
@@ -132,6 +142,8 @@ static const char *ssd_opts_fill(struct snic_ssd_opts *to, const struct snic_ssd
         return "program_unit: not a multiple of 4 KiB";
     if (to->program_unit > to->buffer_bytes / 2)
         return "program_unit: above buffer_bytes / 2";
+    if (to->age_pages % to->age_block_pages != 0)
+        return "age_pages: not a multiple of age_block_pages";
     return NULL;
 }
 
@@ -143,7 +155,7 @@ const char *snic_ssd_opts_wrong(const struct snic_ssd_opts *o)
 
 /** Where the tables of a model lie in its memory. */
 struct ssd_layout {
-    size_t heap, queues, splits, pieces, dies, total;
+    size_t heap, queues, splits, pieces, dies, map, owner, block, bucket, total;
     uint32_t unit, pieces_max, events_max;
 };
 
@@ -166,6 +178,13 @@ static struct ssd_layout ssd_layout(const struct snic_ssd_opts *o)
     l.splits = ssd_table(&at, o->window, sizeof(struct ssd_split));
     l.pieces = ssd_table(&at, l.pieces_max, sizeof(struct ssd_piece));
     l.dies = ssd_table(&at, o->dies, sizeof(struct ssd_die));
+    if (o->condition == SNIC_SSD_AGEING) {
+        uint32_t blocks = ssd_age_blocks(o);
+        l.map = ssd_table(&at, o->age_pages, sizeof(uint32_t));
+        l.owner = ssd_table(&at, (size_t)blocks * o->age_block_pages, sizeof(uint32_t));
+        l.block = ssd_table(&at, blocks, sizeof(struct ssd_block));
+        l.bucket = ssd_table(&at, (size_t)o->age_block_pages + 1, sizeof(struct ssd_list));
+    }
     l.total = at;
     return l;
 }
@@ -220,7 +239,15 @@ int snic_ssd_init(struct snic_ssd **out, void *mem, size_t size, const struct sn
     d->place_key = snic_rng_next(&d->rng);
     d->pool = mine.stall_pool_bytes;
     uint64_t parts = mine.program_unit / SNIC_SSD_PART;
-    if (mine.condition == SNIC_SSD_FRAGMENTED)
+    if (mine.condition == SNIC_SSD_AGEING) {
+        d->age.map = (void *)(base + l.map);
+        d->age.owner = (void *)(base + l.owner);
+        d->age.block = (void *)(base + l.block);
+        d->age.bucket = (void *)(base + l.bucket);
+        ssd_age_init(&d->age, &mine);
+        ssd_age_precondition(&d->age, mine.age_fill, mine.age_overwrites);
+    }
+    if (mine.condition != SNIC_SSD_CLEAN)
         d->gc_unit_ns = (uint64_t)(mine.write_amplification - 100) *
                         (mine.program_ns + parts * mine.gc_read_ns) / 100;
     ssd_tables_init(d);

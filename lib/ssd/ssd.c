@@ -76,11 +76,45 @@ static void ssd_fetch(struct snic_ssd *d)
 
 /* ---- Reads ---- */
 
-/** Where a piece lies: striped by its address, but on an aged device not all of them. */
-static uint32_t ssd_place(const struct snic_ssd *d, uint64_t offset)
+/** Whether the unit around @p offset, of a fetched read, lies in one run. */
+static int ssd_unit_whole(const struct snic_ssd *d, const struct snic_ssd_cmd *cmd, uint64_t offset)
 {
-    uint64_t unit = offset / d->unit;
-    if (d->o.condition == SNIC_SSD_FRAGMENTED) {
+    if (d->o.condition != SNIC_SSD_AGEING)
+        return d->o.condition == SNIC_SSD_CLEAN;
+    uint64_t i = offset / d->o.read_unit - cmd->offset / d->o.read_unit;
+    return i < 64 && (cmd->priv[SSD_WHOLE] >> i & 1) != 0;
+}
+
+/** Ask the map once, at the fetch: it may change while the pieces are cut. */
+static uint64_t ssd_units_whole(const struct snic_ssd *d, const struct snic_ssd_cmd *cmd)
+{
+    uint64_t bits = 0;
+    uint32_t pages = d->o.read_unit / SNIC_SSD_PART;
+    uint64_t first = cmd->offset / d->o.read_unit;
+    uint64_t last = (cmd->offset + cmd->length - 1) / d->o.read_unit;
+    for (uint64_t u = first; u <= last && u - first < 64; u++)
+        bits |= (uint64_t)ssd_age_whole(&d->age, u * pages, pages) << (u - first);
+    return bits;
+}
+
+/** Pieces of @p cmd between @p at and @p end. */
+static uint64_t ssd_pieces(const struct snic_ssd *d, const struct snic_ssd_cmd *cmd, uint64_t at,
+                           uint64_t end)
+{
+    if (d->o.condition != SNIC_SSD_AGEING)
+        return (end - 1) / d->unit - at / d->unit + 1;
+    uint64_t n = 0;
+    for (uint64_t next; at < end; at = next) {
+        next = at + snic_min_u64(d->o.read_unit - at % d->o.read_unit, end - at);
+        n += ssd_unit_whole(d, cmd, at) ? 1 : (next - 1) / SNIC_SSD_PART - at / SNIC_SSD_PART + 1;
+    }
+    return n;
+}
+
+/** Where a piece lies: striped by its address, but on an aged device not all of them. */
+static uint32_t ssd_place(const struct snic_ssd *d, uint64_t unit, int whole)
+{
+    if (!whole) {
         uint64_t z = (unit ^ d->place_key) * UINT64_C(0x9e3779b97f4a7c15);
         z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
         z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -95,9 +129,11 @@ static uint32_t ssd_place(const struct snic_ssd *d, uint64_t offset)
 static uint64_t ssd_cut(struct snic_ssd *d, struct ssd_split *s)
 {
     uint64_t at = s->at;
-    s->at += snic_min_u64(d->unit - at % d->unit, s->end - at);
+    int whole = ssd_unit_whole(d, s->cmd, at);
+    uint32_t unit = whole ? d->o.read_unit : SNIC_SSD_PART;
+    s->at += snic_min_u64(unit - at % unit, s->end - at);
     uint64_t parts = (s->at - 1) / SNIC_SSD_PART - at / SNIC_SSD_PART + 1;
-    ssd_die_read(d, ssd_place(d, at), s->cmd, (uint32_t)(s->at - at));
+    ssd_die_read(d, ssd_place(d, at / unit, whole), s->cmd, (uint32_t)(s->at - at));
     return parts * d->o.split_ns;
 }
 
@@ -118,7 +154,8 @@ static void ssd_split_event(struct snic_ssd *d, uint32_t i)
 static void ssd_read_fetched(struct snic_ssd *d, struct snic_ssd_cmd *cmd)
 {
     uint64_t end = cmd->offset + cmd->length;
-    uint64_t pieces = (end - 1) / d->unit - cmd->offset / d->unit + 1;
+    cmd->priv[SSD_WHOLE] = d->age.pages > 0 ? ssd_units_whole(d, cmd) : 0;
+    uint64_t pieces = ssd_pieces(d, cmd, cmd->offset, end);
     cmd->state = SSD_READING;
     cmd->priv[SSD_LEFT] = pieces;
     d->reading += (uint32_t)pieces; /* S3 */
@@ -157,6 +194,8 @@ static void ssd_admit(struct snic_ssd *d)
         (void)snic_queue_pop(&d->admission);
         d->buffered += cmd->length;
         d->ready += cmd->length;
+        if (d->age.pages > 0)
+            ssd_age_write(&d->age, cmd->offset, cmd->length);
         cmd->done_ns = d->now + d->o.post_write_ns;
         cmd->state = SSD_DONE;
         snic_queue_push(&d->done[1], &cmd->node);
@@ -385,7 +424,7 @@ static int ssd_check_pieces(const struct snic_ssd *d, uint64_t at_dies)
     for (uint32_t i = 0; i < d->o.window; i++) {
         const struct ssd_split *s = &d->splits[i];
         if (s->cmd != NULL && s->at < s->end)
-            uncut += (s->end - 1) / d->unit - s->at / d->unit + 1;
+            uncut += ssd_pieces(d, s->cmd, s->at, s->end);
     }
     return uncut + at_dies == d->reading && d->reading <= d->pieces_max; /* S3 */
 }
@@ -394,7 +433,7 @@ int snic_ssd_check(const struct snic_ssd *d)
 {
     uint64_t programs = 0, pieces = 0, found = d->fetching != NULL;
     if (!ssd_check_events(d) || !ssd_check_dies(d, &programs, &pieces) ||
-        !ssd_check_pieces(d, pieces))
+        !ssd_check_pieces(d, pieces) || !ssd_age_check(&d->age))
         return SNIC_ECORRUPT;
     if (d->buffered > d->o.buffer_bytes ||
         d->ready + programs * d->o.program_unit != d->buffered) /* S4, D3 */

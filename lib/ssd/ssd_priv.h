@@ -9,6 +9,7 @@
 
 #define SNIC_SSD__NONE UINT32_MAX
 #define SNIC_SSD__PROGRAMS_MAX 8
+#define SNIC_SSD__OWES_MAX (UINT64_C(1) << 43) /* times stall_odds fits 64 bits */
 
 /** An inner event; `what` is unique among those pending: a die, FETCH, ARRIVAL, a splitter. */
 struct ssd_event {
@@ -61,12 +62,42 @@ struct ssd_list {
     uint32_t last;
 };
 
+/** An erase block; on the free list, open, or full and in the bucket of its valid pages. */
+struct ssd_block {
+    uint32_t valid;
+    uint32_t used; /* pages from its start that were written since it was erased */
+    uint32_t next;
+    uint32_t prev;
+};
+
+#define SNIC_SSD__AGE_RESERVE 4 /* blocks: two open ones, two for collection */
+enum { SSD_OPEN_HOST = 0, SSD_OPEN_COPIES = 1 };
+
+/** The map of an AGEING device; pages == 0: there is none. */
+struct ssd_age {
+    uint32_t pages; /* the host's */
+    uint32_t block_pages;
+    uint32_t blocks;
+    uint32_t free_blocks;
+    uint32_t *map;   /* flash page of a host's page */
+    uint32_t *owner; /* host's page of a flash page */
+    struct ssd_block *block;
+    struct ssd_list *bucket; /* full blocks by their valid pages, 0..block_pages */
+    struct ssd_list free;
+    uint32_t open[2];
+    uint64_t page_ns; /* die time of one copy */
+    uint64_t owed_ns;
+    struct snic_rng rng; /* for preconditioning */
+    struct snic_ssd_age_stats stats;
+};
+
 struct snic_ssd {
     struct snic_ssd_opts o;
     uint64_t now;
     struct snic_rng rng;
     uint64_t place_key;
-    uint64_t gc_unit_ns; /* debt of one program unit */
+    uint64_t gc_unit_ns; /* debt of one program unit; AGEING: at write_amplification */
+    struct ssd_age age;
     uint32_t unit;       /* bytes of a piece */
     uint32_t pieces_max; /* size of the pool */
     uint32_t inside;     /* commands */
@@ -102,7 +133,7 @@ struct snic_ssd {
 };
 
 /* What priv[] of a command holds. */
-enum { SSD_LEFT = 0, SSD_ARRIVES = 1 };
+enum { SSD_LEFT = 0, SSD_ARRIVES = 1, SSD_WHOLE = 2 };
 
 static inline int ssd_before(struct ssd_event a, struct ssd_event b)
 {
@@ -121,5 +152,20 @@ void ssd_die_drain(struct snic_ssd *d);
 /** The operation of @p die is over, and the next begins. 1: a program unit has left the buffer;
  *  0, with a piece in @p read (zeroed before) if one has left the die. */
 int ssd_die_event(struct snic_ssd *d, uint32_t die, struct ssd_piece *read);
+
+/** Flash blocks that the options ask for. */
+uint32_t ssd_age_blocks(const struct snic_ssd_opts *o);
+/** An empty map in tables that are in place and zero. */
+void ssd_age_init(struct ssd_age *a, const struct snic_ssd_opts *o);
+/** As snic_ssd_precondition(), its arguments valid. */
+void ssd_age_precondition(struct ssd_age *a, uint32_t fill, uint32_t overwrites);
+/** The host writes the pages that the range touches. */
+void ssd_age_write(struct ssd_age *a, uint64_t offset, uint64_t length);
+/** Whether @p count pages from @p page lie in one run, or hold nothing. */
+int ssd_age_whole(const struct ssd_age *a, uint64_t page, uint32_t count);
+/** What a program unit has to pay of the die time that is owed. */
+uint64_t ssd_age_take(struct ssd_age *a);
+/** 1: the map's invariants hold. */
+int ssd_age_check(const struct ssd_age *a);
 
 #endif /* SNIC_SSD_PRIV_H */

@@ -236,6 +236,49 @@ static void test_io_ssd_tenant_picks_the_queue(void **state)
     rig_close(&g);
 }
 
+/* Time of a read of 32 KiB. */
+static uint64_t read_32k(struct rig *g, struct call *c)
+{
+    static unsigned char mem[8 * BLOCK];
+    struct snic_io_req *one = &c->req;
+    snic_io_req_init(&c->req);
+    c->done = 0;
+    c->req.done = call_done;
+    c->req.op = SNIC_IO_READ;
+    c->req.length = sizeof(mem);
+    c->req.buf.base = mem;
+    c->req.buf.size = sizeof(mem);
+    assert_int_equal(snic_io_submit(g->io, &one, 1), 1);
+    assert_int_equal(finish(g, c), sizeof(mem));
+    return took(c);
+}
+
+/* The map gets what is written and trimmed: pages written backwards lie scattered, a range
+ * that holds nothing is read as one piece. */
+static void test_io_ssd_writes_and_discards_reach_the_map(void **state)
+{
+    (void)state;
+    static struct call c;
+    struct snic_ssd_opts o = device(1);
+    o.condition = SNIC_SSD_AGEING;
+    static const enum snic_io_op ops[] = {SNIC_IO_DISCARD, SNIC_IO_ZERO};
+    for (size_t k = 0; k < SNIC_COUNTOF(ops); k++) {
+        struct rig g = rig_open(&o);
+        uint64_t empty = read_32k(&g, &c);
+        for (uint32_t i = 8; i-- > 0;) {
+            start(&g, &c, SNIC_IO_WRITE, (uint64_t)i * BLOCK, 0);
+            assert_int_equal(finish(&g, &c), BLOCK);
+        }
+        assert_int_not_equal(read_32k(&g, &c), empty);
+        for (uint32_t i = 0; i < 8; i++) {
+            start(&g, &c, ops[k], (uint64_t)i * BLOCK, 0);
+            assert_true(finish(&g, &c) >= 0);
+        }
+        assert_int_equal(read_32k(&g, &c), empty);
+        rig_close(&g);
+    }
+}
+
 /* ---- Faults ---- */
 
 /* The fault plan of the disk applies, and a delay comes on top of the model's time. */
@@ -361,6 +404,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_io_ssd_request_takes_the_models_time),
         cmocka_unit_test(test_io_ssd_many_requests_equal_the_bare_model),
         cmocka_unit_test(test_io_ssd_tenant_picks_the_queue),
+        cmocka_unit_test(test_io_ssd_writes_and_discards_reach_the_map),
         cmocka_unit_test(test_io_ssd_faults_of_the_disk_apply),
         cmocka_unit_test(test_io_ssd_power_cut_ends_everything),
         cmocka_unit_test(test_io_ssd_cancel_completes_once_without_effect),

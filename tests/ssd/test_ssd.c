@@ -24,7 +24,7 @@ static void test_ssd_bad_options_init_refused(void **state)
     assert_int_equal(snic_ssd_init(&d, mem, size, &o), SNIC_EINVAL)
     assert_null(snic_ssd_opts_wrong(&good));
     BAD(opts_size, 3);
-    BAD(condition, 2);
+    BAD(condition, 3);
     BAD(reserved, 1);
     BAD(queues, 0);
     BAD(queues, SNIC_SSD_QUEUES_MAX + 1);

@@ -2,11 +2,15 @@
 snic_test(ssd ssd)
 snic_test(ssd_write ssd)
 snic_test(ssd_random ssd)
+snic_test(ssd_map ssd)
 # The bench's closed loops, held to the facts the model was fitted to.
 snic_test(ssd_facts ssd SOURCES ${PROJECT_SOURCE_DIR}/bench/gimbal_calibration.c)
-if(TARGET test_ssd_facts)
-  target_include_directories(test_ssd_facts PRIVATE ${PROJECT_SOURCE_DIR}/bench)
-endif()
+snic_test(ssd_ageing ssd SOURCES ${PROJECT_SOURCE_DIR}/bench/gimbal_calibration.c LIBS m)
+foreach(t facts ageing)
+  if(TARGET test_ssd_${t})
+    target_include_directories(test_ssd_${t} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
+  endif()
+endforeach()
 # The bench's stores stand on the model and on the switch with its peers.
 if("gimbal" IN_LIST SNIC_WANTED_MODULES)
   set(bench ${PROJECT_SOURCE_DIR}/bench)
