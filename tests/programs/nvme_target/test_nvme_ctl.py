@@ -236,7 +236,7 @@ def test_random_commands(binary):
     with serving(binary, SUB, ["--fair"]) as t:
         done = 0
         config = t.good("show", "config") + "ok\n"
-        for i in range(400):
+        for i in range(120 if os.environ.get("SNIC_NIGHTLY") != "1" else 2000):
             s = t.raw()
             s.sendall(" ".join('"%s"' % w if " " in w or w == "" else w
                                for w in random_words(rng)).encode() + b"\n")
@@ -250,13 +250,13 @@ def test_random_commands(binary):
             if now != config:
                 assert now == t.read() + "ok\n"
             config = now
-            if i % 100 == 99:
+            if i % 60 == 59:
                 t.kill()
                 assert t.start() is None, t.log()[-500:]
                 s = t.raw()
                 s.sendall(b"show config\n")
                 assert answer(s) == config
-        assert done > 50
+        assert done > 10
         t.stop()
 
 
