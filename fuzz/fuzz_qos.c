@@ -118,6 +118,17 @@ static void tenant(struct rig *g, const uint8_t *b)
     uint32_t id = b[2] % (TENANTS + 2u);
     uint32_t cursor = 0;
     int r;
+    if (b[1] / 4 % 4 == 1) { /* groups, and floors */
+        t.group = b[5] % 4u;
+        t.floor_ios_per_second = b[5] / 4u;
+    } else if (b[1] / 4 % 4 == 2) {
+        r = b[1] % 4 == 0   ? snic_qos_group_remove(g->io, id)
+            : b[1] % 4 == 1 ? snic_qos_group_set(g->io, id, &t)
+                            : snic_qos_group_add(g->io, id, &t);
+        REQUIRE(r == 0 || r == SNIC_EINVAL || r == SNIC_ENOENT || r == SNIC_EEXIST ||
+                r == SNIC_EBUSY);
+        return;
+    }
     switch (b[1] % 4) {
     case 0:
         r = snic_qos_tenant_add(g->io, id, &t);
@@ -209,7 +220,7 @@ static void step(struct rig *g, struct call *calls, const uint8_t *b)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct call calls[CALLS];
-    struct snic_gimbal_opts e = {.opts_size = sizeof(e), .slot_bytes = 16384};
+    struct snic_gimbal_opts e = {.opts_size = sizeof(e), .slot_bytes = 16384, .groups_max = 3};
     struct rig g = {.io = NULL};
     struct snic_disk_opts o = {.opts_size = sizeof(o),
                                .sector = SECTOR,
