@@ -10,4 +10,8 @@ if("qos" IN_LIST SNIC_BUILT_MODULES)
     LABELS threads)
   snic_test(nvmet_auth nvmet CRYPTO SOURCES ${_nvmet})
   snic_test(nvmet_change nvmet SOURCES ${_nvmet})
+  # Bugs of the target, one in twelve by day: sim/nvmet_bugs.py.
+  if(TARGET test_nvmet)
+    snic_mutants(nvmet nvmet 12)
+  endif()
 endif()
