@@ -63,6 +63,7 @@ esac
 
 case " $modules " in
 *" solar "*) packages nbdkit:nbdkit openssl/evp.h:libssl-dev ip:iproute2 >&2 ;;
+*" nvmetcp "*) packages nbdkit:nbdkit openssl/evp.h:libssl-dev taskset:util-linux >&2 ;;
 esac
 case " $modules " in
 *" neighbours "*) packages nbdkit:nbdkit lmdb.h:liblmdb-dev mkfs.ext4:e2fsprogs losetup:mount \
@@ -105,6 +106,9 @@ case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 # Whose programs they are.
 only=$(echo "$only" | sed 's/\bminos\b/ddpnic/; s/\bexplorer\b/ddp/; s/\bswarm\b/replica/')
 case "$only " in solar[\;\ ]* | *\;solar[\;\ ]*) only="$only;luna;volume;control" ;; esac
+case "$only;" in
+*nvmetcp\;*) only="$only;nvmet;nvmehost;qos;ebs;solar;luna;volume;control" ;;
+esac
 build() {
     cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
         -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF || return 1
@@ -174,6 +178,11 @@ for m in $modules; do
         case $m in
         files | hcache)
             SNIC_BENCH_BUILD=$out sh "bench/$m.sh" ${seconds:+--seconds "$seconds"} || status=1 ;;
+        nvmetcp)
+            "$out/bin/nvmetcp_net" ${seconds:+--seconds "$seconds"} || status=1
+            SNIC_BENCH_BUILD=$out sh bench/nvmetcp_nbd.sh ${seconds:+--seconds "$seconds"} ||
+                status=1
+            ;;
         esac
         if [ "$m" = solar ]; then
             for what in "raw.sh --net" raw.sh nbd.sh; do
