@@ -118,8 +118,8 @@ static void member_move(struct snic_gimbal *g, struct gimbal_tenant *t, struct g
 /* ---- Adding, changing, removing ---- */
 
 /* The options are right; a tenant or group that is new is not ADDED yet. */
-static void member_change(struct snic_gimbal *g, struct gimbal_tenant *t,
-                          const struct snic_gimbal_tenant_opts *o)
+static void member_take_options(struct snic_gimbal *g, struct gimbal_tenant *t,
+                                const struct snic_gimbal_tenant_opts *o)
 {
     gimbal_cap_set(t, o, g->now_ns, g->o.size_max);
     gimbal_round_weight(g, t, g->o.quantum_bytes * o->weight);
@@ -163,14 +163,14 @@ static void member_add(struct snic_gimbal *g, struct gimbal_tenant *t,
         f->round = g->round;
         gimbal_slot_init(g, f);
     }
-    member_change(g, t, full);
+    member_take_options(g, t, full);
     t->flags |= (uint8_t)flags;
 }
 
 static void member_set(struct snic_gimbal *g, struct gimbal_tenant *t,
                        const struct snic_gimbal_tenant_opts *full)
 {
-    member_change(g, t, full);
+    member_take_options(g, t, full);
     for (unsigned op = 0; op < 2; op++)
         gimbal_cap_unpark(g, &t->flow[op]); /* its new caps may let it go now */
     g->deadline_ns = g->now_ns;
