@@ -3,16 +3,18 @@
  * The host's objects.
  *
  * P1  A slot is FREE, or has a request and is in exactly one state. SENT: an engine has its
- * command. LIMBO: its command was lost with its path, which may still carry it out; HELD: the same,
- * with the time at which the controller has ended for certain. Only a READY slot is sent, so a
- * change is sent again, or completed with an error, when nothing of its earlier commands can
- * happen. P2  A path's controller has ended when the peer has ended its admin connection, or all of
- * its I/O connections (end of stream or reset, which proves it), or fence_ns after the last of its
- *     connections was aborted here.
+ *     command. LIMBO: its command was lost with its path, which may still carry it out; HELD: the
+ *     same, with the time at which the controller has ended for certain. Only a READY slot is sent,
+ *     so a change is sent again, or completed with an error, when nothing of its earlier commands
+ *     can happen.
+ * P2  A path's commands have ended when the peer has ended all of its I/O connections (end of
+ *     stream or reset, which proves it), or fence_ns after the last of its connections was aborted
+ *     here. The end of the admin connection proves nothing: a target may serve its queues in
+ *     several threads, and one that stands still may read its queue's commands afterwards.
  * P3  A connection's memory and the pieces of its commands are in use until the socket is closed.
  *     A slot in LIMBO leaves it when all connections of its path are closed.
  * P4  Nothing is done inside an event of a door, or inside a call of the handle, but to note it:
- * the pump, which the loop runs afterwards, does everything, `done` included.
+ *     the pump, which the loop runs afterwards, does everything, `done` included.
  */
 #ifndef SNIC_NVMEHOST_PRIV_H
 #define SNIC_NVMEHOST_PRIV_H

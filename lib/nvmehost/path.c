@@ -40,13 +40,14 @@ void nvmehost_path_fail(struct nvmehost_path *p, int error, int hard)
 
 /* ---- ENDING ---- */
 
-/* P2: of connections that the peer has ended itself. */
+/* P2: by the peer's end of them. The admin queue may end while a command of an I/O queue is still
+ * to begin. */
 static int nvmehost_path_proved(const struct nvmehost_path *p)
 {
     int io = 1;
     for (uint32_t i = 1; i <= p->s->o.queues; i++)
         io &= !p->conns[i].worked || p->conns[i].proved;
-    return io || p->conns[0].proved;
+    return io;
 }
 
 static void nvmehost_path_ending(struct nvmehost_path *p, uint64_t now)

@@ -5,6 +5,7 @@ set(_io conformance/conformance_io.c conformance/conformance_io_refuse.c
 # The target is what it is tested against.
 if("nvmet" IN_LIST SNIC_BUILT_MODULES)
   snic_test(nvmehost nvmehost SOURCES ${_nvmehost} wire.c)
+  snic_test(nvmehost_hostile nvmehost SOURCES ${_nvmehost} wire.c)
   snic_test(nvmehost_random nvmehost SOURCES ${_nvmehost} wire.c)
   snic_test(nvmehost_io nvmehost SOURCES ${_nvmehost} ${_io})
   snic_test(nvmehost_uring nvmehost URING SOURCES ${_io})

@@ -27,7 +27,7 @@ static void wire_sent(struct snic_net_send_req *r)
 static void wire_pass(struct wire_side *s)
 {
     struct wire_side *from = wire_other(s);
-    if (s->net == NULL || s->sending)
+    if (s->net == NULL || s->sending || s->w->held)
         return;
     if (snic_queue_empty(&from->bufs)) {
         if (s->eof && !s->shut)
@@ -49,7 +49,11 @@ static void wire_pass(struct wire_side *s)
 static void wire_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *buf)
 {
     struct wire_side *s = ctx;
+    struct wire *w = s->w->wire;
     (void)c;
+    if (w->edit != NULL && s == &s->w->side[1])
+        w->edit(w, (uint32_t)(s->w - w->conns), s->at, buf->data, buf->size);
+    s->at += buf->size;
     snic_queue_push(&s->bufs, &buf->node);
     wire_pass(wire_other(s));
 }
@@ -87,6 +91,8 @@ static void wire_closed(void *ctx, struct snic_net_conn *c, int reason)
     } else if (s == &s->w->side[0]) {
         o->eof = 1; /* what is under way arrives all the same */
         wire_pass(o);
+    } else if (s->w->held) {
+        o->eof = 1;
     } else if (reason == SNIC_ECONNRESET || reason == SNIC_ECONNREFUSED) {
         snic_net_abort(o->net);
     }
@@ -124,6 +130,14 @@ void wire_open(struct wire *w, struct snic_world *world, struct snic_net_fabric 
     assert_int_equal(snic_world_loop(world, node, &w->loop), 0);
     assert_int_equal(snic_net_sim_open(&w->net, f, w->loop, NULL), 0);
     assert_int_equal(snic_net_listen(w->net, &a, 0, wire_accept, w, &w->listener), 0);
+}
+
+void wire_hold(struct wire *w, uint32_t conn, int held)
+{
+    struct wire_conn *k = &w->conns[conn];
+    k->held = held;
+    for (uint32_t i = 0; i < 2 && k->used && !held; i++)
+        wire_pass(&k->side[i]);
 }
 
 void wire_close(struct wire *w)
