@@ -50,6 +50,8 @@ int nvmehost_identify_ns(struct nvmehost_path *p, const unsigned char *data)
     if (snic_get_le16(&f->ms) != 0 || f->lbads < NVMEHOST_SHIFT_MIN ||
         f->lbads > NVMEHOST_SHIFT_MAX)
         return SNIC_ENOTSUP;
+    if (p->state == NVMEHOST_PATH_UP && 1U << f->lbads != p->ns.block)
+        return SNIC_ESTALE; /* before a command is made of it */
     if (blocks > (uint64_t)INT64_MAX >> f->lbads || p->part < 1U << f->lbads)
         return SNIC_EPROTO;
     p->shift = f->lbads;

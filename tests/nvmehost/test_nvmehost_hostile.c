@@ -12,6 +12,66 @@ static struct hx x;
 static struct wire wire;
 static unsigned char data[256 << 10], back[256 << 10];
 
+/* ---- What the wire does to PDUs of the target ---- */
+
+/* Responses are counted from 1 per connection; C2HData since `armed`. */
+static struct {
+    uint32_t at, size; /* the PDU under way */
+    uint8_t type;
+    uint32_t data, responses;
+    int armed;
+    int stuck_head;      /* SQHD of the first response is 0 */
+    uint32_t block_data; /* which C2HData is an Identify Namespace whose LBADS becomes 13 */
+    uint32_t mute_data;  /* which has no SUCCESS: its response never comes */
+} edit[2];
+
+static void edit_byte(uint32_t conn, unsigned char *b)
+{
+    uint32_t at = edit[conn].at++;
+    int is_data = edit[conn].type == SNIC_NVMETCP_C2H_DATA;
+    if (at == 0) {
+        edit[conn].type = *b;
+        edit[conn].size = 0;
+        edit[conn].data += *b == SNIC_NVMETCP_C2H_DATA && edit[conn].armed;
+        edit[conn].responses += *b == SNIC_NVMETCP_CAPSULE_RESP;
+    }
+    if (at == 1 && is_data && edit[conn].armed && edit[conn].data == edit[conn].mute_data)
+        *b &= (unsigned char)~SNIC_NVMETCP_SUCCESS;
+    if (at >= 4 && at < 8)
+        edit[conn].size |= (uint32_t)*b << (at - 4) * 8;
+    if (at == 24 + 130 && is_data && edit[conn].armed && edit[conn].data == edit[conn].block_data)
+        *b = 13;
+    if ((at == 16 || at == 17) && edit[conn].type == SNIC_NVMETCP_CAPSULE_RESP &&
+        edit[conn].responses == 1 && edit[conn].stuck_head)
+        *b = 0;
+    if (at >= 7 && at + 1 == edit[conn].size)
+        edit[conn].at = 0;
+}
+
+static void edit_pdus(struct wire *w, uint32_t conn, uint64_t at, unsigned char *bytes, size_t size)
+{
+    (void)w;
+    if (conn > 1)
+        return;
+    if (at == 0) { /* another connection */
+        edit[conn].at = edit[conn].responses = 0;
+        edit[conn].armed = 0;
+    }
+    for (size_t i = 0; i < size; i++)
+        edit_byte(conn, &bytes[i]);
+}
+
+static void edit_arm(uint32_t block_data, uint32_t mute_data)
+{
+    wire.edit = edit_pdus;
+    edit[0].armed = 1;
+    edit[0].data = 0;
+    edit[0].block_data = block_data;
+    edit[0].mute_data = mute_data;
+}
+
+/* ---- */
+
 /* The first path leads through the wire: its connection 0 is the admin queue, 1 the I/O queue. */
 static void open_wired(uint32_t paths)
 {
@@ -19,8 +79,16 @@ static void open_wired(uint32_t paths)
     hx_open_target(&x);
     struct snic_net_addr to = x.addrs[0];
     wire_open(&wire, x.world, x.fabric, 3, 4421, &to);
+    wire.edit = edit_pdus;
+    memset(edit, 0, sizeof(edit));
     x.addrs[0].node = 3;
     x.addrs[0].port = 4421;
+}
+
+static void resize(uint64_t blocks)
+{
+    assert_int_equal(snic_nvmesub_ns_resize(snic_nvmet_engine(x.t, 0), 1, blocks), 0);
+    snic_nvmet_run(x.t);
 }
 
 static void open_host(void)
@@ -67,10 +135,34 @@ static void test_nvmehost_admin_end_proves_nothing(void **state)
     close_wired();
 }
 
+/* Another block size on a path that is up: no command is made with it. */
+static void test_nvmehost_other_block_never_used(void **state)
+{
+    (void)state;
+    hx_opts(&x);
+    open_wired(1);
+    open_host();
+    memset(data, 7, 3 * HX_BLOCK);
+    assert_int_equal(hx_do(&x, SNIC_IO_WRITE, 0, data, 3 * HX_BLOCK), 3 * HX_BLOCK);
+    edit_arm(2, 3); /* the log, Identify Namespace, the descriptors */
+    resize(HX_BLOCKS / 2);
+    hx_run(&x, 50 * HX_MS);
+    assert_int_equal(edit[0].data >= 2, 1);
+    assert_int_equal(hx_do(&x, SNIC_IO_ZERO, HX_BLOCK, NULL, HX_BLOCK), HX_BLOCK);
+    memset(data + HX_BLOCK, 0, HX_BLOCK);
+    assert_int_equal(hx_do(&x, SNIC_IO_READ, 0, back, 3 * HX_BLOCK), 3 * HX_BLOCK);
+    assert_memory_equal(back, data, 3 * HX_BLOCK);
+    assert_int_equal(hx_stats(&x).failures, 1);
+    assert_int_equal(hx_stats(&x).error, SNIC_ESTALE);
+    assert_int_equal(x.io->geometry.size, HX_BYTES / 2);
+    close_wired();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvmehost_admin_end_proves_nothing),
+        cmocka_unit_test(test_nvmehost_other_block_never_used),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
