@@ -118,7 +118,7 @@ struct snic_nvmehost_opts {
     uint32_t transfer_max; /**< bytes of a request, multiple of 65536 up to 1 GiB; default 16 MiB */
     uint32_t kato_ms;      /**< Keep Alive timeout, 100..3600000; default 5000                   */
     uint32_t pad;          /**< 0                                                               */
-    uint64_t connect_ns;   /**< to set a path up; default 10 s                                    */
+    uint64_t connect_ns;   /**< to set a path up, and to ask what an event is of; default 10 s     */
     uint64_t io_ns;      /**< a command unanswered for so long costs its path; default 30 s      */
     uint64_t loss_ns;    /**< how long a request is tried; SNIC_NEVER: for ever; default 60 s    */
     uint64_t fence_ns;   /**< see Lost connections; default 2 kato_ms + 1 s                     */

@@ -140,7 +140,7 @@ struct nvmehost_path {
     struct nvmehost_ns ns;
     uint64_t retry_ns;   /* WAIT */
     uint64_t backoff_ns; /* of the next */
-    uint64_t setup_ns;   /* SETUP: until then */
+    uint64_t setup_ns;   /* SETUP, or a step while UP: until then */
     uint64_t poll_ns;    /* the step STEP_CSTS asks again; SNIC_NEVER */
     uint64_t aer_ns;     /* next event request */
     uint64_t alive_ns;   /* next Keep Alive */

@@ -180,33 +180,38 @@ static void nvmehost_path_work(struct nvmehost_path *p, uint64_t now)
         p->aer_ns = now + SNIC_NVMEHOST__POLL_NS;
         p->aer_on = (uint8_t)nvmehost_path_admin(p, &p->aer, SNIC_NVME_ADMIN_AER, now);
     }
-    if (p->step != NVMEHOST_STEP_NONE)
+    if (p->step != NVMEHOST_STEP_NONE) {
+        if (now >= p->setup_ns)
+            nvmehost_path_fail(p, SNIC_ETIMEDOUT, 0);
         return;
-    if (p->want_ns) {
+    }
+    p->setup_ns = now + p->s->o.connect_ns;
+    if (p->s->leaving) { /* before events: a target may send them without end */
+        if (!p->bye) {
+            p->bye = 1;
+            nvmehost_step_begin(p, NVMEHOST_STEP_BYE);
+        }
+    } else if (p->want_ns) {
         p->want_ns = 0;
         nvmehost_step_begin(p, NVMEHOST_STEP_CHANGED);
     } else if (p->want_ana) {
         p->want_ana = 0;
         nvmehost_step_begin(p, NVMEHOST_STEP_ANA);
-    } else if (p->s->leaving && !p->bye) {
-        p->bye = 1;
-        p->setup_ns = now + p->s->o.connect_ns;
-        nvmehost_step_begin(p, NVMEHOST_STEP_BYE);
     }
 }
 
-static void nvmehost_path_leave(struct nvmehost_path *p, uint64_t now)
+static void nvmehost_path_leave(struct nvmehost_path *p)
 {
     if (p->state == NVMEHOST_PATH_WAIT)
         p->retry_ns = SNIC_NEVER;
-    if (p->state == NVMEHOST_PATH_SETUP || p->bye == 2 || (p->bye == 1 && now >= p->setup_ns))
+    if (p->state == NVMEHOST_PATH_SETUP || p->bye == 2)
         nvmehost_path_fail(p, SNIC_ECONNABORTED, 0);
 }
 
 void nvmehost_path_serve(struct nvmehost_path *p, uint64_t now)
 {
     if (p->s->leaving)
-        nvmehost_path_leave(p, now);
+        nvmehost_path_leave(p);
     if (p->state == NVMEHOST_PATH_WAIT && now >= p->retry_ns)
         nvmehost_path_start(p, now);
     if (p->state == NVMEHOST_PATH_SETUP || p->state == NVMEHOST_PATH_UP)
@@ -239,7 +244,7 @@ uint64_t nvmehost_path_deadline(const struct nvmehost_path *p)
         at = snic_min_u64(at, snic_min_u64(p->setup_ns, p->poll_ns));
     if (p->state == NVMEHOST_PATH_UP && !p->aer_on)
         at = snic_min_u64(at, p->aer_ns);
-    if (p->state == NVMEHOST_PATH_UP && p->bye == 1)
+    if (p->state == NVMEHOST_PATH_UP && p->step != NVMEHOST_STEP_NONE)
         at = snic_min_u64(at, p->setup_ns);
     if (p->enabled)
         at = snic_min_u64(at, snic_min_u64(p->silent_ns, p->alive_on ? SNIC_NEVER : p->alive_ns));

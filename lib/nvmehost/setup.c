@@ -287,6 +287,7 @@ void nvmehost_step_done(struct nvmehost_path *p, struct nvmehost_conn *c, uint64
     case NVMEHOST_STEP_BYE:
         p->bye = 2;
         p->step = NVMEHOST_STEP_NONE;
+        nvmehost_kick(p->s);
         break;
     default:
         break;

@@ -158,11 +158,72 @@ static void test_nvmehost_other_block_never_used(void **state)
     close_wired();
 }
 
+/* What is asked after an event is not answered, Keep Alives are: the path ends in time, and so does
+ * close. */
+static void test_nvmehost_event_without_answer_ends_path(void **state)
+{
+    (void)state;
+    hx_opts(&x);
+    x.o.connect_ns = 2 * HX_S;
+    open_wired(1);
+    open_host();
+    edit_arm(0, 2);
+    resize(HX_BLOCKS / 2);
+    hx_run(&x, 1500 * HX_MS);
+    assert_int_equal(hx_stats(&x).failures, 0);
+    assert_int_equal(x.io->geometry.size, HX_BYTES);
+    hx_run(&x, 2 * HX_S);
+    assert_int_equal(hx_stats(&x).failures, 1);
+    assert_int_equal(hx_stats(&x).error, SNIC_ETIMEDOUT);
+    assert_int_equal(x.io->geometry.size, HX_BYTES / 2);
+    edit_arm(0, 2);
+    resize(HX_BLOCKS / 4);
+    hx_run(&x, 50 * HX_MS);
+    assert_int_equal(edit[0].data, 2);
+    uint64_t now = snic_world_now(x.world);
+    hx_close_host(&x);
+    assert_in_range(snic_world_now(x.world), now, now + 5 * HX_S);
+    close_wired();
+}
+
+static struct snic_timer bell;
+static uint32_t rings;
+
+static void ring(struct snic_timer *t, uint64_t now)
+{
+    resize(HX_BLOCKS / 2 + rings++ % 2);
+    snic_loop_arm(x.tloop, t, now + 5 * HX_MS);
+}
+
+/* Events without end, of a target that is far away, do not keep close from its end. */
+static void test_nvmehost_events_without_end_close_returns(void **state)
+{
+    static const struct snic_net_link far = {.delay_min_ns = 10 * HX_MS, .delay_max_ns = 10 * HX_MS};
+    (void)state;
+    hx_opts(&x);
+    open_wired(1);
+    open_host();
+    assert_int_equal(snic_net_fabric_link(x.fabric, 1, 3, &far), 0);
+    assert_int_equal(snic_net_fabric_link(x.fabric, 3, 1, &far), 0);
+    rings = 0;
+    snic_timer_init(&bell, ring);
+    snic_loop_arm(x.tloop, &bell, snic_world_now(x.world) + 5 * HX_MS);
+    hx_run(&x, HX_S);
+    assert_true(hx_stats(&x).events > 5);
+    uint64_t now = snic_world_now(x.world);
+    hx_close_host(&x);
+    assert_in_range(snic_world_now(x.world), now, now + 2 * HX_S);
+    snic_loop_cancel(x.tloop, &bell);
+    close_wired();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvmehost_admin_end_proves_nothing),
         cmocka_unit_test(test_nvmehost_other_block_never_used),
+        cmocka_unit_test(test_nvmehost_event_without_answer_ends_path),
+        cmocka_unit_test(test_nvmehost_events_without_end_close_returns),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
