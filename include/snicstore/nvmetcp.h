@@ -455,7 +455,9 @@ struct snic_nvmetcp_command {
     uint16_t cid;      /**< out, with submit                                                     */
     int32_t error;   /**< out: 0 the controller responded (see status); SNIC_ECORRUPT a data digest
                           was wrong (status is Transient Transport Error); SNIC_EPROTO success
-                          without all data; SNIC_ECANCELED the connection ended: outcome unknown */
+                          without all data; SNIC_ECANCELED the connection ended, before the command
+                          was answered or its bytes were reported as sent: outcome unknown, and
+                          the socket may use the pieces until it is closed */
     uint32_t state;  /**< the engine's                                                         */
     uint64_t result; /**< out: dwords 0 and 1; dword 1 has the credit of a target that grants it */
 };

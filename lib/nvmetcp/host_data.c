@@ -252,8 +252,11 @@ void nvmetcp_host_down(struct nvmetcp_conn *c)
         struct nvmetcp_task *k = &h->tasks[i];
         if (k->cmd == NULL)
             continue;
-        if (c->state == NVMETCP_OVER)
+        if (c->state == NVMETCP_OVER) {
+            if (k->answered && k->outs > 0)
+                k->cmd->error = SNIC_ECANCELED; /* its bytes may still be in the socket */
             k->outs = 0;
+        }
         if (!k->answered)
             nvmetcp_task_answer(h, k, SNIC_ECANCELED, 0, 0);
         else

@@ -5,7 +5,9 @@
  * H1  A task is free, or has a command. outs counts the PDUs of it that are queued for output: its
  *     capsule, and one H2CData for each of its sends.
  * H2  A task is done, and its event queued, when its command was answered (or the connection is
- *     going down) and outs is 0: then nothing refers to the command's pieces any more.
+ *     going down) and outs is 0: then nothing refers to the command's pieces any more. When the
+ *     connection is over outs is taken to be 0, and the command has SNIC_ECANCELED: what output has
+ *     returned is the owner's until the socket is closed.
  * H3  A send is free, or serves one R2T of a task: its PDU is queued. A controller may answer what
  *     output has returned before that is reported as sent, so there are more sends than R2Ts; input
  *     stands still while all are in use.

@@ -369,6 +369,46 @@ static void test_nvmetcp_output_rewound_repeats(void **state)
     duo_close(d);
 }
 
+/* Answered before its bytes are reported as sent, then the connection is over: it ends as lost, as
+ * the socket may still have them; reported before, it ends as answered. */
+static void test_nvmetcp_host_answered_unsent_is_lost(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_nvmetcp_command c;
+    struct snic_iov v = {out, 65536}, iov[4];
+    size_t bytes, used;
+    (void)state;
+    for (int way = 0; way < 4; way++) { /* bit 0: reported as sent; bit 1: data of an R2T */
+        unsigned char resp[24] = {SNIC_NVMETCP_CAPSULE_RESP, 0, 24, 0, 24};
+        unsigned char r2t[24] = {SNIC_NVMETCP_R2T, 0, 24, 0, 24};
+        duo_opts(d);
+        duo_open(d);
+        duo_connect(d);
+        duo_command(&c, 1, 0, &v, 1);
+        duo_submit(d, &c);
+        assert_true(snic_nvmetcp_host_output(d->h, iov, 4, &bytes) > 0);
+        snic_put_le16(r2t + 8, c.cid);
+        snic_put_le32(r2t + 16, 65536);
+        snic_put_le16(resp + 20, c.cid);
+        if (way & 2) {
+            snic_nvmetcp_host_sent(d->h, bytes, d->now);
+            assert_int_equal(snic_nvmetcp_host_recv(d->h, r2t, 24, &used, d->now), 0);
+            assert_true(snic_nvmetcp_host_output(d->h, iov, 4, &bytes) > 0);
+        }
+        assert_int_equal(snic_nvmetcp_host_recv(d->h, resp, 24, &used, d->now), 0);
+        for (uint32_t n = 1; (way & 1) && n > 0;) {
+            snic_nvmetcp_host_sent(d->h, bytes, d->now);
+            n = snic_nvmetcp_host_output(d->h, iov, 4, &bytes);
+        }
+        snic_nvmetcp_host_closed(d->h, d->now);
+        assert_int_equal(snic_nvmetcp_host_check(d->h), 0);
+        duo_events(d);
+        assert_int_equal(c.state, 1);
+        assert_int_equal(c.error, (way & 1) ? 0 : SNIC_ECANCELED);
+        duo_close(d);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +424,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmetcp_host_submit_wrong_refused),
         cmocka_unit_test(test_nvmetcp_host_limits_exact),
         cmocka_unit_test(test_nvmetcp_output_rewound_repeats),
+        cmocka_unit_test(test_nvmetcp_host_answered_unsent_is_lost),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
