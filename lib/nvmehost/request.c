@@ -287,7 +287,8 @@ static void nvmehost_slot_status(struct snic_nvmehost *s, struct nvmehost_slot *
         nvmehost_slot_later(s, x, SNIC_EIO);
         return;
     }
-    nvmehost_slot_done(x, s, error == SNIC_EAGAIN || error >= 0 ? SNIC_EIO : error);
+    x->error = error == SNIC_EAGAIN || error == SNIC_ECANCELED || error >= 0 ? SNIC_EIO : error;
+    nvmehost_slot_give_up(x, s);
 }
 
 void nvmehost_slot_ended(struct nvmehost_slot *x)

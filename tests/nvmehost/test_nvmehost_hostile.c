@@ -217,6 +217,37 @@ static void test_nvmehost_events_without_end_close_returns(void **state)
     close_wired();
 }
 
+/* A change of which something was done, or a command lost, ends as unknown whatever the status of
+ * its last command. */
+static void test_nvmehost_status_after_a_part_is_unknown(void **state)
+{
+    struct snic_fault f = {.kind = SNIC_FAULT_ERROR, .after = 2, .error = SNIC_ENOSPC};
+    struct hx_req r;
+    (void)state;
+    hx_opts(&x);
+    x.stubborn = 1;
+    x.d.delay_min_ns = x.d.delay_max_ns = 20 * HX_MS;
+    hx_open(&x);
+    assert_int_equal(snic_disk_fault(x.disk, &f), 0);
+    hx_start(&x, &r, SNIC_IO_WRITE, 0, data, 128 << 10);
+    assert_int_equal(hx_wait(&x, &r), SNIC_EUNKNOWN);
+    assert_int_equal(r.req.os_error, SNIC_NVME_SC_CAPACITY);
+    assert_int_equal(snic_disk_fault(x.disk, &f), 0);
+    assert_int_equal(hx_do(&x, SNIC_IO_READ, 0, back, 128 << 10), SNIC_ENOSPC);
+    hx_start(&x, &r, SNIC_IO_WRITE, 0, data, 4096);
+    hx_run(&x, 10 * HX_MS);
+    hx_kill_target(&x);
+    hx_run(&x, 100 * HX_MS);
+    f.after = 1;
+    f.error = SNIC_EIO;
+    assert_int_equal(snic_disk_fault(x.disk, &f), 0);
+    hx_start_target(&x);
+    assert_int_equal(hx_wait(&x, &r), SNIC_EUNKNOWN);
+    assert_int_equal(snic_disk_fault(x.disk, &f), 0);
+    assert_int_equal(hx_do(&x, SNIC_IO_WRITE, 0, data, 4096), SNIC_EIO);
+    hx_close(&x);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +255,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmehost_other_block_never_used),
         cmocka_unit_test(test_nvmehost_event_without_answer_ends_path),
         cmocka_unit_test(test_nvmehost_events_without_end_close_returns),
+        cmocka_unit_test(test_nvmehost_status_after_a_part_is_unknown),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
