@@ -22,6 +22,7 @@ static void nvmehost_conn_command(struct nvmehost_conn *c, struct snic_nvmetcp_c
         return;
     }
     c->inflight--;
+    c->room = c->p->entries - 1;
     nvmehost_slot_ended(SNIC_CONTAINER(cmd, struct nvmehost_slot, cmd));
 }
 

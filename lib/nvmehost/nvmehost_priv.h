@@ -79,7 +79,7 @@ struct nvmehost_conn {
     struct snic_iov cmd_iov;
     unsigned char *data; /* of cmd */
     uint32_t inflight;   /* slots */
-    uint32_t room;       /* commands at a time */
+    uint32_t room;       /* commands at a time; less while the engine takes none */
     uint16_t qid;
     uint8_t state;     /* enum nvmehost_conn_state */
     uint8_t connected; /* the socket is */

@@ -211,6 +211,18 @@ static struct nvmehost_conn *nvmehost_choose(struct snic_nvmehost *s)
     return best;
 }
 
+/* The queue takes no command, whatever is free of it (SQ flow control of a target that was asked
+ * for none): not before one has ended, which, when none is there, is never. */
+static void nvmehost_queue_full(struct nvmehost_conn *c, int error)
+{
+    c->room = c->inflight;
+    if (error != SNIC_EAGAIN)
+        nvmehost_path_fail(c->p, SNIC_ECONNRESET, 0);
+    else if (c->inflight == 0)
+        nvmehost_path_fail(c->p, SNIC_EPROTO, 0);
+}
+
+/* @return 0 nothing changed; 1 it was sent, or the queue is chosen no more */
 static int nvmehost_send(struct snic_nvmehost *s, struct nvmehost_slot *x, struct nvmehost_conn *c)
 {
     struct nvmehost_path *p = c->p;
@@ -218,9 +230,11 @@ static int nvmehost_send(struct snic_nvmehost *s, struct nvmehost_slot *x, struc
     nvmehost_command(x, p);
     if (!snic_credit_take(&p->credit))
         return 0;
-    if (snic_nvmetcp_host_submit(c->e, &x->cmd, now) != 0) {
+    int r = snic_nvmetcp_host_submit(c->e, &x->cmd, now);
+    if (r != 0) {
         snic_credit_cancel(&p->credit);
-        return 0;
+        nvmehost_queue_full(c, r);
+        return 1;
     }
     nvmehost_slot_enter(x, s, NVMEHOST_SLOT_SENT);
     s->stats.commands++;

@@ -248,6 +248,26 @@ static void test_nvmehost_status_after_a_part_is_unknown(void **state)
     hx_close(&x);
 }
 
+/* A target whose SQ flow control stands still stops its own path alone. */
+static void test_nvmehost_full_queue_stops_no_other(void **state)
+{
+    static struct hx_req r[32];
+    (void)state;
+    hx_opts(&x);
+    open_wired(2);
+    edit[1].stuck_head = 1;
+    open_host();
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(hx_do(&x, SNIC_IO_WRITE, i * 4096, data, 4096), 4096);
+    for (uint32_t i = 0; i < 32; i++)
+        hx_start(&x, &r[i], SNIC_IO_WRITE, i * 4096, data, 4096);
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(hx_wait(&x, &r[i]), 4096);
+    assert_true(hx_stats(&x).failures >= 1);
+    assert_int_equal(hx_stats(&x).error, SNIC_EPROTO);
+    close_wired();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +276,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmehost_event_without_answer_ends_path),
         cmocka_unit_test(test_nvmehost_events_without_end_close_returns),
         cmocka_unit_test(test_nvmehost_status_after_a_part_is_unknown),
+        cmocka_unit_test(test_nvmehost_full_queue_stops_no_other),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
