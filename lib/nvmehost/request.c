@@ -253,6 +253,10 @@ void nvmehost_dispatch(struct snic_nvmehost *s)
 {
     while (!snic_link_alone(&s->ready)) {
         struct nvmehost_slot *x = SNIC_CONTAINER(s->ready.next, struct nvmehost_slot, link);
+        if (nvmehost_slot_old(x, s, snic_loop_now(s->loop))) {
+            nvmehost_slot_give_up(x, s);
+            continue;
+        }
         struct nvmehost_conn *c = nvmehost_choose(s);
         if (c == NULL || !nvmehost_send(s, x, c))
             return;

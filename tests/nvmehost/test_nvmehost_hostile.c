@@ -268,6 +268,27 @@ static void test_nvmehost_full_queue_stops_no_other(void **state)
     close_wired();
 }
 
+/* A request that is lost on each path in turn is tried for loss_ns and no longer. */
+static void test_nvmehost_lost_on_all_paths_in_turn_ends(void **state)
+{
+    static const struct snic_fault slow = {
+        .kind = SNIC_FAULT_DELAY, .after = 1, .repeat = UINT64_MAX, .delay_ns = HX_S / 2};
+    struct hx_req r;
+    (void)state;
+    hx_opts(&x);
+    x.paths = 2;
+    x.o.io_ns = 200 * HX_MS;
+    x.o.loss_ns = HX_S;
+    hx_open(&x);
+    hx_run(&x, 200 * HX_MS);
+    assert_int_equal(snic_disk_fault(x.disk, &slow), 0);
+    hx_start(&x, &r, SNIC_IO_READ, 0, back, 4096);
+    assert_int_equal(hx_wait(&x, &r), SNIC_EIO);
+    assert_in_range(r.req.done_ns - r.req.queued_ns, HX_S, HX_S + 300 * HX_MS);
+    assert_true(hx_stats(&x).failures >= 3);
+    hx_close(&x);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +298,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmehost_events_without_end_close_returns),
         cmocka_unit_test(test_nvmehost_status_after_a_part_is_unknown),
         cmocka_unit_test(test_nvmehost_full_queue_stops_no_other),
+        cmocka_unit_test(test_nvmehost_lost_on_all_paths_in_turn_ends),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
