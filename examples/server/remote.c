@@ -111,7 +111,8 @@ int ex_remote_zeros(struct snic_io *io, uint64_t at, uint64_t end)
         req.buf.size = (size_t)req.length;
         zeros = snic_io_submit(io, &one, 1) == 1;
         while (zeros && req.done != NULL)
-            (void)snic_loop_once(io->loop, SNIC_NEVER);
+            if (snic_loop_once(io->loop, SNIC_NEVER) < 0)
+                ex_die("cannot read the remote device: its event loop has failed");
         for (uint64_t i = 0; i < req.length && zeros; i++)
             zeros = req.result == (int64_t)req.length && data[i] == 0;
         at += req.length;

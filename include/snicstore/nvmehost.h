@@ -42,19 +42,22 @@
  *   length      done (0 for FLUSH), by exactly one command or by several equal ones, see below
  *   SNIC_EIO    not done loss_ns after it was accepted, and no command of it was lost; or a status
  *               of the target without a meaning of its own
- *   SNIC_EUNKNOWN  a WRITE, ZERO or DISCARD, as SNIC_EIO, but a command of it was lost or some of
- * it was done: its bytes are the old, the new, or some of each SNIC_ECANCELED cancelled before a
- * command of it was sent others      snic_nvme_status_error() of the status: SNIC_EPERM,
- * SNIC_ENOSPC, SNIC_ERANGE, ... os_error is the last NVMe status.
+ *   SNIC_EUNKNOWN  a WRITE, ZERO or DISCARD that failed for one of these reasons or those below,
+ *               but a command of it was lost, or some of it was done: its bytes are the old, the
+ *               new, or some of each
+ *   SNIC_ECANCELED  cancelled before a command of it was sent
+ *   others      snic_nvme_status_error() of the status: SNIC_EPERM, SNIC_ENOSPC, SNIC_ERANGE, ...
+ *
+ * os_error is the last NVMe status.
  *
  * Lost connections. What was in flight is sent again, on another path or after a reconnect. A READ
  * or FLUSH at once; a WRITE, ZERO or DISCARD only when its first command cannot be carried out any
- * more, so that it never lands on something newer: when the target itself has ended the connection,
- * of which the end of its stream is the proof (a target holds a Connect of the same host until
- * commands at its device have ended, nvmesub.h), or fence_ns after the connection was aborted here,
- * when the controller has ended for want of Keep Alives. For the same reason no such request
- * completes before, with whatever result. That a forged reset does not come from the target cannot
- * be known.
+ * more, so that it never lands on something newer: when the target itself has ended the path's I/O
+ * connections, of which the end of each stream is the proof (a target holds a Connect of the same
+ * host until commands at its device have ended, nvmesub.h), or fence_ns after the connection was
+ * aborted here, when the controller has ended for want of Keep Alives. For the same reason no such
+ * request completes before, with whatever result. That a forged reset does not come from the target
+ * cannot be known.
  *
  * Durability. If the controller has a volatile write cache, every WRITE and ZERO is sent with FUA,
  * so that what has completed survives a target that loses power and returns. With
@@ -118,7 +121,7 @@ struct snic_nvmehost_opts {
     uint32_t transfer_max; /**< bytes of a request, multiple of 65536 up to 1 GiB; default 16 MiB */
     uint32_t kato_ms;      /**< Keep Alive timeout, 100..3600000; default 5000                   */
     uint32_t pad;          /**< 0                                                               */
-    uint64_t connect_ns;   /**< to set a path up, and to ask what an event is of; default 10 s     */
+    uint64_t connect_ns;   /**< to set a path up, or to follow an event; default 10 s             */
     uint64_t io_ns;      /**< a command unanswered for so long costs its path; default 30 s      */
     uint64_t loss_ns;    /**< how long a request is tried; SNIC_NEVER: for ever; default 60 s    */
     uint64_t fence_ns;   /**< see Lost connections; default 2 kato_ms + 1 s                     */
