@@ -126,6 +126,16 @@ static void nvmehost_geometry(struct snic_nvmehost *s, const struct nvmehost_pat
     s->io.caps = p->ns.caps;
 }
 
+int nvmehost_same(const struct nvmehost_path *p)
+{
+    const struct snic_nvmehost *s = p->s;
+    if (p->ns.block != s->io.geometry.block || memcmp(s->id, p->ns.id, sizeof(s->id)) != 0 ||
+        ((s->io.caps & ~p->ns.caps) & ~SNIC_IO_CAP_READONLY) != 0 ||
+        ((p->ns.caps & ~s->io.caps) & SNIC_IO_CAP_READONLY) != 0)
+        return SNIC_ESTALE;
+    return 0;
+}
+
 int nvmehost_adopt(struct nvmehost_path *p)
 {
     struct snic_nvmehost *s = p->s;
@@ -134,9 +144,7 @@ int nvmehost_adopt(struct nvmehost_path *p)
         memcpy(s->id, p->ns.id, sizeof(s->id));
         return 0;
     }
-    if (p->ns.block != s->io.geometry.block || memcmp(s->id, p->ns.id, sizeof(s->id)) != 0 ||
-        ((s->io.caps & ~p->ns.caps) & ~SNIC_IO_CAP_READONLY) != 0 ||
-        ((p->ns.caps & ~s->io.caps) & SNIC_IO_CAP_READONLY) != 0)
+    if (nvmehost_same(p) != 0)
         return SNIC_ESTALE;
     if (p->ns.size != s->io.geometry.size) {
         s->io.geometry.size = p->ns.size;

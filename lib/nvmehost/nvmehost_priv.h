@@ -267,6 +267,8 @@ int nvmehost_identify_ctrl(struct nvmehost_path *p, const unsigned char *data);
 int nvmehost_identify_ns(struct nvmehost_path *p, const unsigned char *data);
 void nvmehost_identify_desc(struct nvmehost_path *p, const unsigned char *data);
 void nvmehost_ana_log(struct nvmehost_path *p, const unsigned char *data);
+/** Its namespace is the handle's: SNIC_ESTALE it is not. */
+int nvmehost_same(const struct nvmehost_path *p);
 /** The path joins, or the namespace has changed. */
 int nvmehost_adopt(struct nvmehost_path *p);
 

@@ -188,6 +188,12 @@ static void nvmehost_step_found(struct nvmehost_path *p)
 static void nvmehost_path_up(struct nvmehost_path *p)
 {
     struct snic_nvmehost *s = p->s;
+    /* Of paths that are set up at once another may have been adopted last, or be up already. */
+    int r = s->open ? nvmehost_same(p) : nvmehost_adopt(p);
+    if (r != 0) {
+        nvmehost_path_fail(p, r, 1);
+        return;
+    }
     p->state = NVMEHOST_PATH_UP;
     p->step = NVMEHOST_STEP_NONE;
     p->backoff_ns = SNIC_NVMEHOST__BACKOFF_NS;

@@ -20,6 +20,7 @@ static struct {
     uint8_t type;
     uint32_t data, responses;
     int armed;
+    int setup;           /* armed from the beginning of a connection on */
     int stuck_head;      /* SQHD of the first response is 0 */
     uint32_t block_data; /* which C2HData is an Identify Namespace whose LBADS becomes 13 */
     uint32_t mute_data;  /* which has no SUCCESS: its response never comes */
@@ -55,7 +56,8 @@ static void edit_pdus(struct wire *w, uint32_t conn, uint64_t at, unsigned char 
         return;
     if (at == 0) { /* another connection */
         edit[conn].at = edit[conn].responses = 0;
-        edit[conn].armed = 0;
+        edit[conn].armed = edit[conn].setup;
+        edit[conn].data = 0;
     }
     for (size_t i = 0; i < size; i++)
         edit_byte(conn, &bytes[i]);
@@ -117,9 +119,8 @@ static void test_nvmehost_admin_end_proves_nothing(void **state)
     x.o.io_ns = 200 * HX_MS;
     open_wired(2);
     open_host();
-    assert_int_equal(snic_nvmesub_ana_set(snic_nvmet_engine(x.t, 0), 1, 1,
-                                          SNIC_NVME_ANA_NON_OPTIMIZED),
-                     0);
+    assert_int_equal(
+        snic_nvmesub_ana_set(snic_nvmet_engine(x.t, 0), 1, 1, SNIC_NVME_ANA_NON_OPTIMIZED), 0);
     snic_nvmet_run(x.t);
     hx_run(&x, 200 * HX_MS);
     assert_int_equal(hx_stats(&x).usable, 2);
@@ -158,7 +159,7 @@ static void test_nvmehost_other_block_never_used(void **state)
     close_wired();
 }
 
-/* What is asked after an event is not answered, Keep Alives are: the path ends in time, and so does
+/* A query after an event is not answered, Keep Alives are: the path ends in time, and so does
  * close. */
 static void test_nvmehost_event_without_answer_ends_path(void **state)
 {
@@ -198,7 +199,8 @@ static void ring(struct snic_timer *t, uint64_t now)
 /* Events without end, of a target that is far away, do not keep close from its end. */
 static void test_nvmehost_events_without_end_close_returns(void **state)
 {
-    static const struct snic_net_link far = {.delay_min_ns = 10 * HX_MS, .delay_max_ns = 10 * HX_MS};
+    static const struct snic_net_link far = {.delay_min_ns = 10 * HX_MS,
+                                             .delay_max_ns = 10 * HX_MS};
     (void)state;
     hx_opts(&x);
     open_wired(1);
@@ -289,6 +291,32 @@ static void test_nvmehost_lost_on_all_paths_in_turn_ends(void **state)
     hx_close(&x);
 }
 
+/* Paths that are set up at once, to different namespaces: one of them only is used. */
+static void test_nvmehost_paths_at_once_differ_one_used(void **state)
+{
+    static const struct snic_net_link near = {.delay_min_ns = 500000, .delay_max_ns = 500000};
+    (void)state;
+    for (uint32_t i = 0; i < 9; i++) { /* the other path from a little faster to a little slower */
+        uint64_t ns = 800000 + i * 50000;
+        struct snic_net_link link = {.delay_min_ns = ns, .delay_max_ns = ns};
+        hx_opts(&x);
+        open_wired(2);
+        for (uint32_t k = 0; k < 2; k++) {
+            assert_int_equal(snic_net_fabric_link(x.fabric, 2 - k, 1 + k, &link), 0);
+            assert_int_equal(snic_net_fabric_link(x.fabric, 2 + k, 3 - k, &near), 0);
+            assert_int_equal(snic_net_fabric_link(x.fabric, k == 0 ? 1 : 3, k == 0 ? 3 : 1, &near),
+                             0);
+        }
+        edit[0].setup = 1;
+        edit[0].block_data = 2; /* the controller, the namespace */
+        open_host();
+        assert_int_equal(hx_stats(&x).up, 1);
+        assert_true(hx_stats(&x).failures >= 1);
+        assert_int_equal(hx_stats(&x).error, SNIC_ESTALE);
+        close_wired();
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +327,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmehost_status_after_a_part_is_unknown),
         cmocka_unit_test(test_nvmehost_full_queue_stops_no_other),
         cmocka_unit_test(test_nvmehost_lost_on_all_paths_in_turn_ends),
+        cmocka_unit_test(test_nvmehost_paths_at_once_differ_one_used),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
