@@ -16,11 +16,15 @@
  * a sixty-fourth, and by twice as much in each further period, up to an eighth. So each gets the
  * same part of its floor.
  *
+ * Beyond that the lane sends what no turn waits for, and is not charged, or it would owe for that
+ * when others come: what passes by the express lane repays nothing.
+ *
  * I1  A tenant on the lane (`laned`) has a floor. It may have nothing to send any more, or not be
  *     due: the next poll finds out.
  * I2  A tenant with a floor and I/Os queued is on the lane, or its timer is armed, or what it waits
  *     for offers it again: a completion (no slot), or its next I/O sent (one too large).
  * I3  floor_part is 1..SNIC_GIMBAL_FLOOR_ONE.
+ * I4  lane_left is at most SNIC_GIMBAL__FLOOR_ODDS quanta, and owes less than what an I/O costs.
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -393,5 +397,9 @@ int gimbal_floor_check(const struct snic_gimbal *g)
     }
     if (g->floor_part == 0 || g->floor_part > SNIC_GIMBAL_FLOOR_ONE)
         return SNIC_ECORRUPT; /* I3 */
+    uint64_t largest = (uint64_t)g->o.size_max * g->o.write_cost_worst / SNIC_GIMBAL_COST_ONE;
+    if (g->lane_left > (int64_t)SNIC_GIMBAL__FLOOR_ODDS * g->o.quantum_bytes ||
+        g->lane_left <= -(int64_t)largest)
+        return SNIC_ECORRUPT; /* I4 */
     return listed == 0 && floors == g->floors ? 0 : SNIC_ECORRUPT;
 }

@@ -372,6 +372,7 @@ static struct snic_gimbal_io *gimbal_floor_or_turn(struct snic_gimbal *g,
             g->deadline_ns = snic_min_u64(g->deadline_ns, gimbal_bucket_ready_ns(g, floor));
             return NULL;
         }
+        g->lane_left += gimbal_weighted(g, floor); /* it is not charged: no turn waits for it */
     }
     gimbal_send_floor(g, floor);
     return floor;

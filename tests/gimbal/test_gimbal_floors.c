@@ -285,6 +285,31 @@ static void test_gimbal_floors_leave_others_within_bound(void **state)
     sim_close(&s);
 }
 
+/* What the lane sends while the round robin has nothing is not charged to it: after ten seconds
+ * beside reads of the express lane alone, the floor holds from the moment at which others come. */
+static void test_gimbal_floors_alone_run_up_no_debt(void **state)
+{
+    (void)state;
+    struct sim s;
+    struct snic_gimbal_tenant_opts o = floor_opts(300000000, 0);
+    floor_sim(&s, 21);
+    s.latency_ns = MS; /* its share of slots is less than the floor */
+    floor_tenant(&s, 0, &o);
+    sim_client(&s, 0, SNIC_GIMBAL_READ, 128 * KIB, 64, 12 * SEC);
+    for (uint32_t t = 1; t < 17; t++) {
+        floor_tenant(&s, t, NULL);
+        sim_client(&s, t, SNIC_GIMBAL_READ, 4 * KIB, 1, 12 * SEC);
+    }
+    sim_run(&s, 10 * SEC);
+    uint64_t lane = gx_view(&s.x).floor_ios * 128 * KIB;
+    assert_true(lane >= sim_bytes(&s, 0) / 10 * 9 && lane >= 2900000000);
+    floor_others(&s, 17, 21, SNIC_GIMBAL_READ, 12 * SEC);
+    uint64_t before = sim_bytes(&s, 0);
+    sim_run(&s, s.x.now + SEC / 4);
+    assert_true(sim_bytes(&s, 0) - before >= 300000000 / 4 / 100 * 97);
+    sim_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +321,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_floors_of_groups_and_members),
         cmocka_unit_test(test_gimbal_floors_changed_live),
         cmocka_unit_test(test_gimbal_floors_leave_others_within_bound),
+        cmocka_unit_test(test_gimbal_floors_alone_run_up_no_debt),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
