@@ -29,7 +29,7 @@ static struct snic_gimbal_io *express_head(const struct snic_gimbal *g, const st
         return NULL;
     if (gimbal_inside(f->tenant) == 1)
         return gimbal_flow_first(f, (unsigned)__builtin_ctz(f->ready));
-    if (urgent != 0 && f->queued + f->inflight <= SNIC_GIMBAL_EXPRESS_DEPTH)
+    if (urgent != 0 && f->queued + f->sent <= SNIC_GIMBAL_EXPRESS_DEPTH)
         return gimbal_flow_first(f, 31 - (unsigned)__builtin_clz(urgent));
     return NULL;
 }

@@ -13,8 +13,11 @@ static struct snic_gimbal_io many[512];
 /* Two tenants; @io[1], a large write of tenant 1, is held for tokens, for some milliseconds. */
 static void held_open(struct gx *x, struct snic_gimbal_io *io, uint32_t flags)
 {
-    struct snic_gimbal_opts o = {
-        .flags = flags, .rate_start = 50000000, .rate_max = 50000000, .lost_ns = 1000 * SEC};
+    struct snic_gimbal_opts o = {.groups_max = 1,
+                                 .flags = flags,
+                                 .rate_start = 50000000,
+                                 .rate_max = 50000000,
+                                 .lost_ns = 1000 * SEC};
     gx_open(x, &o);
     gx_tenants(x, 2);
     x->now += 100 * MS; /* the buckets are full */
@@ -80,6 +83,33 @@ static void test_gimbal_express_passes_held_write(void **state)
             else
                 snic_gimbal_complete(x.g, &many[i], 1, x.now);
         }
+        held_close(&x, large);
+    }
+}
+
+/* What the tenant has on the device counts, that of a group's tenant, too: the ninth read waits for
+ * its turn. */
+static void test_gimbal_express_counts_reads_on_device(void **state)
+{
+    (void)state;
+    for (uint32_t group = 0; group < 2; group++) {
+        struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to), .group = group};
+        struct snic_gimbal_io large[3];
+        struct gx x;
+        held_open(&x, large, 0);
+        assert_int_equal(snic_gimbal_group_add(x.g, 1, NULL), 0);
+        assert_int_equal(snic_gimbal_tenant_set(x.g, 0, &to), 0);
+        for (uint32_t i = 0; i <= SNIC_GIMBAL_EXPRESS_DEPTH; i++) {
+            gx_fill(&many[i], 0, RD, 512);
+            many[i].priority = 7;
+            assert_int_equal(snic_gimbal_submit(x.g, &many[i], x.now), 0);
+            assert_ptr_equal(snic_gimbal_poll(x.g, x.now),
+                             i < SNIC_GIMBAL_EXPRESS_DEPTH ? &many[i] : NULL);
+            assert_int_equal(snic_gimbal_check(x.g), 0);
+        }
+        assert_int_equal(snic_gimbal_cancel(x.g, &many[SNIC_GIMBAL_EXPRESS_DEPTH], x.now), 0);
+        for (uint32_t i = 0; i < SNIC_GIMBAL_EXPRESS_DEPTH; i++)
+            snic_gimbal_complete(x.g, &many[i], 1, x.now);
         held_close(&x, large);
     }
 }
@@ -224,6 +254,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gimbal_express_passes_held_write),
+        cmocka_unit_test(test_gimbal_express_counts_reads_on_device),
         cmocka_unit_test(test_gimbal_express_debt_bounded_and_repaid),
         cmocka_unit_test(test_gimbal_express_before_held_read),
         cmocka_unit_test(test_gimbal_express_keeps_caps),
