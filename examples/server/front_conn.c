@@ -218,6 +218,7 @@ static int front_message(struct front_conn *c, const unsigned char *data, size_t
         c->next_seq--;
         c->frame_state = 0;
         c->is_put_off = 1;
+        *front_turn_bytes(f) += size; /* it was framed, and will be again (F6) */
         snic_link_remove(&c->later);
         snic_link_append(&f->put_off, &c->later);
         return 0;

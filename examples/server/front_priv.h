@@ -13,7 +13,8 @@
  *   F6 messages and replies of one iteration of the loop are bounded, of all clients together;
  *      what is behind continues in the next one, with timers and other connections in between.
  *   F7 a message that the engine puts off stays in the input, with its client on `put_off`, until
- *      the engine has room again: it counts as input for the limits.
+ *      the engine has room again: it counts as input for the limits, and in F6 each time that it
+ *      is passed.
  */
 #ifndef EX_SERVER_FRONT_PRIV_H
 #define EX_SERVER_FRONT_PRIV_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The front of a server: messages that its engine puts off. In simulated time. */
-#include "../../../examples/server/front.h"
+#include "../../../examples/server/front_priv.h"
 #include "support.h"
 
 #include <stdlib.h>
@@ -232,11 +232,39 @@ static void test_ddp_front_put_off_beside_others(void **state)
     assert_got(&u, 0, "Long\nx\n"); /* it was not begun */
 }
 
+/** Each time that a message is put off counts in its iteration: it was framed for nothing. */
+static void test_ddp_front_put_off_counts_in_iteration(void **state)
+{
+    struct setup u;
+
+    (void)state;
+    front_setup(&u);
+    u.busy = 1;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        client_send(&u, i, "Long\nb\n");
+        pass(&u);
+        assert_int_equal(u.front->turn_bytes, strlen("Long\n"));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        ex_front_resume(u.front);
+        pass(&u);
+        assert_int_equal(u.front->turn_bytes, CLIENTS * strlen("Long\n"));
+    }
+    assert_int_equal(u.passed, 3 * CLIENTS);
+    u.busy = 0;
+    ex_front_resume(u.front);
+    pass(&u);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        assert_got(&u, i, "Long\nb\n");
+    front_teardown(&u);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ddp_front_message_put_off_comes_again),
         cmocka_unit_test(test_ddp_front_put_off_beside_others),
+        cmocka_unit_test(test_ddp_front_put_off_counts_in_iteration),
     };
 
     return SUPPORT_MAIN(argc, argv, tests);
