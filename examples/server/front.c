@@ -138,8 +138,8 @@ static void front_idle(struct front_conn *c, uint64_t now)
     struct ex_front *f = c->front;
     uint64_t idle_ns = f->opts.server->timeout_s * 1000000000u;
 
-    if (idle_ns == 0 || c->eof || c->next_seq != c->next_out || c->flight > 0 || c->out.bytes > 0 ||
-        now - c->active_ns < idle_ns)
+    if (idle_ns == 0 || c->eof || c->is_put_off || c->next_seq != c->next_out || c->flight > 0 ||
+        c->out.bytes > 0 || now - c->active_ns < idle_ns)
         return;
     f->stats.idle_closed++;
     c->eof = 1;

@@ -14,7 +14,7 @@
  *      what is behind continues in the next one, with timers and other connections in between.
  *   F7 a message that the engine puts off stays in the input, with its client on `put_off`, until
  *      the engine has room again: it counts as input for the limits, and in F6 each time that it
- *      is passed.
+ *      is passed. Its client is not idle.
  */
 #ifndef EX_SERVER_FRONT_PRIV_H
 #define EX_SERVER_FRONT_PRIV_H

@@ -259,12 +259,40 @@ static void test_ddp_front_put_off_counts_in_iteration(void **state)
     front_teardown(&u);
 }
 
+/** One whose message is put off is not idle, however long that takes; then it may be. */
+static void test_ddp_front_put_off_is_not_idle(void **state)
+{
+    struct ex_front_stats stats;
+    struct setup u;
+
+    (void)state;
+    front_setup(&u);
+    u.server.timeout_s = 2;
+    u.busy = 1;
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        client_send(&u, i, i == 0 ? "Long\n" : "a\n");
+    for (uint32_t i = 0; i < 100; i++)
+        pass(&u);
+    ex_front_get_stats(u.front, &stats);
+    assert_int_equal(stats.idle_closed, CLIENTS - 1);
+    u.busy = 0;
+    ex_front_resume(u.front);
+    pass(&u);
+    assert_got(&u, 0, "Long\n");
+    for (uint32_t i = 0; i < 100; i++)
+        pass(&u);
+    ex_front_get_stats(u.front, &stats);
+    assert_int_equal(stats.idle_closed, CLIENTS);
+    front_teardown(&u);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ddp_front_message_put_off_comes_again),
         cmocka_unit_test(test_ddp_front_put_off_beside_others),
         cmocka_unit_test(test_ddp_front_put_off_counts_in_iteration),
+        cmocka_unit_test(test_ddp_front_put_off_is_not_idle),
     };
 
     return SUPPORT_MAIN(argc, argv, tests);
