@@ -126,13 +126,13 @@ static void floor_waive(struct gimbal_tenant *t, uint64_t now)
         t->floor[i].free_ns = snic_max_u64(t->floor[i].free_ns, now);
 }
 
-/* Its first I/O is queued: time without I/Os is not made up for, but for a hundredth of a second: a
- * client that has all that it may have on the device is not idle. */
-void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t)
+/* So many I/Os were queued just now. If it has no others, time without I/Os is not made up for, but
+ * for a hundredth of a second: a client that has all that it may have on the device is not idle. */
+void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t queued)
 {
     if ((t->flags & GIMBAL_FLOORED) == 0)
         return;
-    if (t->flow[0].queued + t->flow[1].queued == 1)
+    if (t->flow[0].queued + t->flow[1].queued == queued)
         floor_waive(t, g->now_ns - snic_min_u64(g->now_ns, SNIC_GIMBAL__FLOOR_AHEAD));
     gimbal_floor_offer(g, t);
 }

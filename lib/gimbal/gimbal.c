@@ -142,9 +142,9 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
         gimbal_tenant_active(g, c->tenant);
     if (!c->counted)
         gimbal_slot_count(g, c);
-    gimbal_floor_begin(g, t);
+    gimbal_floor_begin(g, t, 1);
     if (c != f)
-        gimbal_floor_begin(g, c->tenant);
+        gimbal_floor_begin(g, c->tenant, 1);
     gimbal_express_offer(g, f);
     if (c->where == GIMBAL_IDLE && !c->express)
         gimbal_round_join(g, c);

@@ -378,7 +378,7 @@ int gimbal_group_check(const struct snic_gimbal *g);
 void gimbal_floor_init(struct snic_gimbal *g);
 void gimbal_floor_set(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_tenant_opts *o);
-void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t queued);
 void gimbal_floor_offer(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_floor_fired(struct snic_timer *timer, uint64_t now);
 struct snic_gimbal_io *gimbal_floor_next(struct snic_gimbal *g);

@@ -112,7 +112,7 @@ static void member_move(struct snic_gimbal *g, struct gimbal_tenant *t, struct g
     for (unsigned op = 0; op < 2; op++)
         member_enter(g, &t->flow[op]);
     if (to != NULL)
-        gimbal_floor_offer(g, to);
+        gimbal_floor_begin(g, to, t->flow[0].queued + t->flow[1].queued);
 }
 
 /* ---- Adding, changing, removing ---- */

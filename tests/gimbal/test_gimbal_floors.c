@@ -229,6 +229,29 @@ static void test_gimbal_floors_of_groups_and_members(void **state)
     sim_close(&s);
 }
 
+/* A tenant that comes to a group with I/Os queued is owed nothing for the time in which the group
+ * had none, but for one percent of a second. */
+static void test_gimbal_floors_idle_group_makes_up_for_nothing(void **state)
+{
+    (void)state;
+    struct sim s;
+    struct snic_gimbal_tenant_opts o = floor_opts(300000000, 0);
+    floor_sim(&s, 4);
+    assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &o), 0);
+    floor_tenant(&s, 0, NULL);
+    sim_client(&s, 0, SNIC_GIMBAL_READ, 128 * KIB, 64, 2 * SEC);
+    floor_others(&s, 1, 4, SNIC_GIMBAL_READ, 2 * SEC);
+    sim_run(&s, SEC);
+    o = floor_opts(0, 0);
+    o.group = 1;
+    assert_int_equal(snic_gimbal_tenant_set(s.x.g, 0, &o), 0);
+    assert_int_equal(snic_gimbal_check(s.x.g), 0);
+    uint64_t before = sim_bytes(&s, 0);
+    sim_run(&s, s.x.now + 100 * MS);
+    assert_in_range(sim_bytes(&s, 0) - before, 29000000, 36000000);
+    sim_close(&s);
+}
+
 /* Given, changed and taken away under load, and with a cap. */
 static void test_gimbal_floors_changed_live(void **state)
 {
@@ -319,6 +342,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_floors_unused_cost_nothing),
         cmocka_unit_test(test_gimbal_floors_too_many_cut_in_proportion),
         cmocka_unit_test(test_gimbal_floors_of_groups_and_members),
+        cmocka_unit_test(test_gimbal_floors_idle_group_makes_up_for_nothing),
         cmocka_unit_test(test_gimbal_floors_changed_live),
         cmocka_unit_test(test_gimbal_floors_leave_others_within_bound),
         cmocka_unit_test(test_gimbal_floors_alone_run_up_no_debt),
