@@ -62,7 +62,8 @@
  *   constant debt: a unit programmed takes 1/64 of what is owed. Stalls become likely in the same
  *   proportion. write_amplification only scales those.
  * - Reads: a read_unit whose pages lie in flash in one run, or were never written, is one piece
- *   placed as CLEAN's; else its parts are placed as FRAGMENTED's.
+ *   placed as CLEAN's; else its parts are placed as FRAGMENTED's. In a read of n > 64 units that
+ *   holds for ceil(n / 64) of them together.
  * - Trim: snic_ssd_trim() invalidates whole pages.
  *
  * Its own parameters (age_*) are frozen likewise: test_ssd_ageing holds both end points to the

@@ -76,24 +76,33 @@ static void ssd_fetch(struct snic_ssd *d)
 
 /* ---- Reads ---- */
 
+/** Units that a bit of SSD_WHOLE stands for: there are 64 bits for those that the read touches. */
+static uint64_t ssd_whole_units(const struct snic_ssd *d, const struct snic_ssd_cmd *cmd)
+{
+    uint64_t first = cmd->offset / d->o.read_unit;
+    uint64_t last = (cmd->offset + cmd->length - 1) / d->o.read_unit;
+    return (last - first) / 64 + 1;
+}
+
 /** Whether the unit around @p offset, of a fetched read, lies in one run. */
 static int ssd_unit_whole(const struct snic_ssd *d, const struct snic_ssd_cmd *cmd, uint64_t offset)
 {
     if (d->o.condition != SNIC_SSD_AGEING)
         return d->o.condition == SNIC_SSD_CLEAN;
     uint64_t i = offset / d->o.read_unit - cmd->offset / d->o.read_unit;
-    return i < 64 && (cmd->priv[SSD_WHOLE] >> i & 1) != 0;
+    return (cmd->priv[SSD_WHOLE] >> i / ssd_whole_units(d, cmd) & 1) != 0;
 }
 
 /** Ask the map once, at the fetch: it may change while the pieces are cut. */
 static uint64_t ssd_units_whole(const struct snic_ssd *d, const struct snic_ssd_cmd *cmd)
 {
-    uint64_t bits = 0;
+    uint64_t bits = UINT64_MAX;
     uint32_t pages = d->o.read_unit / SNIC_SSD_PART;
+    uint64_t units = ssd_whole_units(d, cmd);
     uint64_t first = cmd->offset / d->o.read_unit;
     uint64_t last = (cmd->offset + cmd->length - 1) / d->o.read_unit;
-    for (uint64_t u = first; u <= last && u - first < 64; u++)
-        bits |= (uint64_t)ssd_age_whole(&d->age, u * pages, pages) << (u - first);
+    for (uint64_t u = first; u <= last; u++)
+        bits &= ~((uint64_t)!ssd_age_whole(&d->age, u * pages, pages) << (u - first) / units);
     return bits;
 }
 

@@ -249,19 +249,23 @@ static void test_ssd_map_trim_of_part_of_a_page_does_nothing(void **state)
 
 /* ---- The clean end ---- */
 
-static uint64_t clean_hash(uint32_t condition)
+/* Of commands of this size; a hash of their completions. */
+static uint64_t clean_hash(uint32_t condition, int p3600, uint32_t length, uint32_t commands)
 {
     static struct snic_ssd_cmd cmd[64];
     struct snic_ssd_opts o;
     struct snic_rng r;
-    snic_ssd_opts_dct983(&o);
+    if (p3600)
+        snic_ssd_opts_p3600(&o);
+    else
+        snic_ssd_opts_dct983(&o);
     o.condition = condition;
     o.age_fill = 1000;
     o.seed = 3;
     struct snic_ssd *d = ssd_open(&o);
     snic_rng_init(&r, 7);
     uint64_t hash = 0, at = 0;
-    for (uint32_t i = 0; i < 4000; i++) {
+    for (uint32_t i = 0; i < commands; i++) {
         struct snic_ssd_cmd *c = &cmd[i % 64];
         if (i >= 64) {
             uint64_t now;
@@ -271,8 +275,8 @@ static uint64_t clean_hash(uint32_t condition)
             hash = (hash ^ (c->done_ns * 64 + (uint64_t)(c - cmd))) * UINT64_C(0x100000001b3);
         }
         int write = snic_rng_below(&r, 3) == 0;
-        *c = (struct snic_ssd_cmd){.op = write ? SNIC_SSD_WRITE : SNIC_SSD_READ, .length = 131072};
-        c->offset = write ? (at += 131072) : snic_rng_below(&r, 1u << 30);
+        *c = (struct snic_ssd_cmd){.op = write ? SNIC_SSD_WRITE : SNIC_SSD_READ, .length = length};
+        c->offset = write ? (at += length) : snic_rng_below(&r, 1u << 30);
         assert_int_equal(snic_ssd_submit(d, c, i < 64 ? 0 : snic_ssd_deadline_ns(d)), 0);
     }
     ssd_drop(d);
@@ -283,7 +287,18 @@ static uint64_t clean_hash(uint32_t condition)
 static void test_ssd_map_in_order_equals_clean(void **state)
 {
     (void)state;
-    assert_int_equal(clean_hash(SNIC_SSD_AGEING), clean_hash(SNIC_SSD_CLEAN));
+    static const struct {
+        int p3600;
+        uint32_t length, commands;
+    } cases[] = {
+        {0, 128u << 10, 4000}, /* 33 read units */
+        {1, 512u << 10, 600},  /* 65: a bit stands for two */
+        {1, 1u << 20, 300},    /* 129 */
+    };
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++)
+        assert_int_equal(
+            clean_hash(SNIC_SSD_AGEING, cases[i].p3600, cases[i].length, cases[i].commands),
+            clean_hash(SNIC_SSD_CLEAN, cases[i].p3600, cases[i].length, cases[i].commands));
 }
 
 int main(int argc, char **argv)
