@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 
+from freeport import free_port
+
 WAIT = 120.0  # against hangs only: machines are shared
 
 
@@ -122,14 +124,6 @@ class Conn:
             if not got:
                 return out
             out += got
-
-
-def free_port():
-    s = socket.socket()
-    s.bind(("127.0.0.1", 0))
-    port = s.getsockname()[1]
-    s.close()
-    return port
 
 
 def rss_kib(pid):

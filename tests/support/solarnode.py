@@ -9,6 +9,8 @@ import sys
 import tempfile
 import time
 
+from freeport import free_port
+
 BLOCK = 4096
 
 
@@ -34,12 +36,6 @@ def until(what, text, seconds=20):
 def tcp(at):
     host, port = at.rsplit(":", 1)
     return socket.create_connection((host, int(port)), 5)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def figures(at):
@@ -183,7 +179,8 @@ class Stand:
         if code == 0 or text not in output:
             fail(f"{' '.join(words)}: not '{text}' but {code}: {output}")
 
-    def server(self, *words, at="127.0.0.1:0", name="server"):
+    def server(self, *words, at=None, name="server"):
+        at = at or f"127.0.0.1:{free_port()}"
         return self.begin(name, "server", "--listen", at, "--store", self.path("store"),
                           "--store-size", "64M", "--disk", "1:16M", *words)
 

@@ -95,12 +95,14 @@ def test_store_dead_luna(t):
 
 
 def catalog(t, servers=1):
-    ctl, at = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
+    # Ports that nobody else gets while one of them is down.
+    ctl, at = t.begin("ctl", "ctl", "serve", "--listen", f"127.0.0.1:{free_port()}", "--catalog",
                       t.path("catalog"), "--catalog-size", "8M")
     found = []
     for n in range(servers):
-        found.append(t.begin(f"server{n}", "server", "--listen", "127.0.0.1:0", "--store",
-                             t.path(f"store{n}"), "--store-size", "64M", "--control", at))
+        found.append(t.begin(f"server{n}", "server", "--listen", f"127.0.0.1:{free_port()}",
+                             "--store", t.path(f"store{n}"), "--store-size", "64M",
+                             "--control", at))
     until(lambda: t.run("ctl", "list", "--control", at)[1].count(" up") == servers, "servers")
     assert t.run("ctl", "create", "d", "16M", "--control", at)[0] == 0
     _, path = t.begin("client", "client", "--control", at, "--disk", "d", "--socket",
