@@ -34,7 +34,6 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
     set_tests_properties(ddp_server_client PROPERTIES TIMEOUT 600
       LABELS "ddp;replica;storeclient;threads;nightly@tsan")
   endif()
-  set_tests_properties(ddp_server_redis PROPERTIES LABELS "ddp;replica;waits;threads" TIMEOUT 900)
-  set_tests_properties(ddp_server_nodes PROPERTIES
-    LABELS "ddp;replica;waits;threads;nightly@tsan" TIMEOUT 900)
+  set_tests_properties(ddp_server_nodes ddp_server_redis PROPERTIES TIMEOUT 900
+    LABELS "ddp;replica;waits;threads;nightly@tsan")
 endif()
