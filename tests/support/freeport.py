@@ -7,7 +7,7 @@ import time
 
 
 def free_port():
-    """@return a port of loopback that nobody listens at, below those that the kernel gives to
+    """@return a port of loopback at which no program listens, below those that the kernel gives to
     connections: one of these could be taken while a test's server starts again."""
     rng = random.Random(os.getpid() * 7919 + time.monotonic_ns())
     while True:

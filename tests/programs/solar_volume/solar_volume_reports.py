@@ -95,7 +95,7 @@ def test_store_dead_luna(t):
 
 
 def catalog(t, servers=1):
-    # Ports that nobody else gets while one of them is down.
+    # Ports that no other program gets while one of them is down.
     ctl, at = t.begin("ctl", "ctl", "serve", "--listen", f"127.0.0.1:{free_port()}", "--catalog",
                       t.path("catalog"), "--catalog-size", "8M")
     found = []
