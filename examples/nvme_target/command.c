@@ -25,6 +25,8 @@ const char tg_commands[] =
     "  weight HOSTNQN N           the host's share of each device, 1 to 256 (needs --fair)\n"
     "  cap HOSTNQN [bytes=N] [iops=N]\n"
     "                             most of each device in a second; 0 or none: no cap\n"
+    "  floor HOSTNQN [bytes=N] [iops=N]\n"
+    "                             least of each device in a second, not above its cap\n"
     "  save [FILE]                write the configuration, to FILE instead of --config";
 
 static struct tg_namespace *removing; /* TG_WAIT */
@@ -83,9 +85,11 @@ static void show(struct tg_text *out)
         show_controllers(out, s);
     }
     for (uint32_t i = 0; i < tg.tenant_count; i++)
-        tg_text_add(out, "tenant %s: weight %u, cap %" PRIu64 " bytes, %" PRIu64 " I/Os a second\n",
-                    tg.tenants[i].nqn, tg.tenants[i].weight, tg.tenants[i].bytes,
-                    tg.tenants[i].ios);
+        tg_text_add(out,
+                    "tenant %s: weight %u, cap %" PRIu64 " bytes, %" PRIu64
+                    " I/Os a second, floor %" PRIu64 " bytes, %" PRIu64 " I/Os a second\n",
+                    tg.tenants[i].nqn, tg.tenants[i].weight, tg.tenants[i].bytes, tg.tenants[i].ios,
+                    tg.tenants[i].floor_bytes, tg.tenants[i].floor_ios);
 }
 
 static int command_show(char **words, int count, struct tg_call *c)
@@ -290,6 +294,11 @@ static int command_cap(char **words, int count, struct tg_call *c)
     return command_tenant("cap", words, count, c);
 }
 
+static int command_floor(char **words, int count, struct tg_call *c)
+{
+    return command_tenant("floor", words, count, c);
+}
+
 int tg_command(char **words, int count, struct tg_call *call)
 {
     static const struct {
@@ -309,6 +318,7 @@ int tg_command(char **words, int count, struct tg_call *call)
         {"ana", NULL, command_ana},
         {"weight", NULL, command_weight},
         {"cap", NULL, command_cap},
+        {"floor", NULL, command_floor},
     };
     for (size_t i = 0; count > 0 && i < SNIC_COUNTOF(commands); i++) {
         int verb = commands[i].verb != NULL;

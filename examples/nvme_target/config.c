@@ -8,6 +8,7 @@
  *   weight HOSTNQN N
  *   ana NQN GROUP PORT optimized|non-optimized|inaccessible|lost|changing
  *   cap HOSTNQN [bytes=N] [iops=N]
+ *   floor HOSTNQN [bytes=N] [iops=N]
  * A subsystem comes before what is its own. Commands of `ctl` have the same words.
  */
 #include "target.h"
@@ -198,6 +199,34 @@ int tg_read_namespace(char **words, int count, struct tg_namespace *out, struct 
     return 0;
 }
 
+/* bytes=N and iops=N, both 0 without. */
+static int read_rates(const char *kind, char **words, int count, uint64_t *bytes, uint64_t *ios,
+                      struct tg_error *e)
+{
+    *bytes = *ios = 0;
+    for (int at = 1; at < count; at++) {
+        const char *b = word_value(words[at], "bytes"), *i = word_value(words[at], "iops");
+        if (b == NULL && i == NULL)
+            return no_more(kind, words, at, count, e);
+        if (tg_read_number(b != NULL ? "bytes" : "iops", b != NULL ? b : i, 1, 0, UINT64_C(1) << 40,
+                           b != NULL ? bytes : ios, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A floor above the cap of its kind could not hold. */
+static int rates_agree(const struct tg_tenant *t, struct tg_error *e)
+{
+    if (t->bytes != 0 && t->floor_bytes > t->bytes)
+        return tg_fail(e, "%s: a floor of %" PRIu64 " bytes is above the cap of %" PRIu64, t->nqn,
+                       t->floor_bytes, t->bytes);
+    if (t->ios != 0 && t->floor_ios > t->ios)
+        return tg_fail(e, "%s: a floor of %" PRIu64 " I/Os is above the cap of %" PRIu64, t->nqn,
+                       t->floor_ios, t->ios);
+    return 0;
+}
+
 int tg_read_tenant(const char *kind, char **words, int count, struct tg_tenant *out,
                    struct tg_error *e)
 {
@@ -222,15 +251,11 @@ int tg_read_tenant(const char *kind, char **words, int count, struct tg_tenant *
         out->weight = (uint32_t)n;
         return no_more(kind, words, at, count, e);
     }
-    for (out->bytes = out->ios = 0; at < count; at++) {
-        const char *bytes = word_value(words[at], "bytes"), *ios = word_value(words[at], "iops");
-        if (bytes == NULL && ios == NULL)
-            return no_more(kind, words, at, count, e);
-        if (tg_read_number(bytes != NULL ? "bytes" : "iops", bytes != NULL ? bytes : ios, 1, 0,
-                           UINT64_C(1) << 40, bytes != NULL ? &out->bytes : &out->ios, e) != 0)
-            return -1;
-    }
-    return 0;
+    int cap = kind[0] == 'c';
+    if (read_rates(kind, words, count, cap ? &out->bytes : &out->floor_bytes,
+                   cap ? &out->ios : &out->floor_ios, e) != 0)
+        return -1;
+    return rates_agree(out, e);
 }
 
 static const struct {
@@ -343,7 +368,7 @@ static int config_line(char **words, int count, unsigned line, struct tg_error *
         ns.line = line;
         return tg_namespace_new(&ns, e) != NULL ? 0 : -1;
     }
-    if (strcmp(kind, "weight") == 0 || strcmp(kind, "cap") == 0)
+    if (strcmp(kind, "weight") == 0 || strcmp(kind, "cap") == 0 || strcmp(kind, "floor") == 0)
         return tg_read_tenant(kind, words, count, &t, e) != 0 ? -1 : tg_tenant_set(&t, e);
     if (strcmp(kind, "ana") == 0) {
         if (tg_read_ana(words, count, &a, e) != 0)
@@ -351,7 +376,8 @@ static int config_line(char **words, int count, unsigned line, struct tg_error *
         a.subsystem->ana[a.group - 1][a.port] = a.state;
         return 0;
     }
-    return tg_fail(e, "'%s' is none of listen, subsystem, host, namespace, ana, weight, cap", kind);
+    return tg_fail(e, "'%s' is none of listen, subsystem, host, namespace, ana, weight, cap, floor",
+                   kind);
 }
 
 void tg_config_read(const char *path)
@@ -428,6 +454,16 @@ static void write_subsystem(struct tg_text *out, const struct tg_subsystem *s)
     write_ana(out, s);
 }
 
+static void write_rates(struct tg_text *out, const char *kind, const char *nqn, uint64_t bytes,
+                        uint64_t ios)
+{
+    if (bytes == 0 && ios == 0)
+        return;
+    tg_text_add(out, "%s", kind);
+    tg_text_word(out, "", nqn);
+    tg_text_add(out, " bytes=%" PRIu64 " iops=%" PRIu64 "\n", bytes, ios);
+}
+
 void tg_config_write(struct tg_text *out)
 {
     tg_text_add(out, "# nvme_target --config: written by the target, comments are not kept\n");
@@ -447,10 +483,7 @@ void tg_config_write(struct tg_text *out)
             tg_text_word(out, "", t->nqn);
             tg_text_add(out, " %" PRIu32 "\n", t->weight);
         }
-        if (t->bytes == 0 && t->ios == 0)
-            continue;
-        tg_text_add(out, "cap");
-        tg_text_word(out, "", t->nqn);
-        tg_text_add(out, " bytes=%" PRIu64 " iops=%" PRIu64 "\n", t->bytes, t->ios);
+        write_rates(out, "cap", t->nqn, t->bytes, t->ios);
+        write_rates(out, "floor", t->nqn, t->floor_bytes, t->floor_ios);
     }
 }

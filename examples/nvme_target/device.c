@@ -102,11 +102,9 @@ static int open_file(struct snic_loop *loop, struct tg_namespace *ns, int live, 
 
 static int tenant_add(struct tg_namespace *ns, const struct tg_tenant *t, struct tg_error *e)
 {
-    struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o), .weight = t->weight};
-    o.bytes_per_second = t->bytes;
-    o.ios_per_second = t->ios;
+    struct snic_gimbal_tenant_opts o = tg_tenant_opts(t);
     int r = snic_qos_tenant_add(ns->io, snic_nvmet_tenant(t->nqn), &o);
-    return r == 0 ? 0 : tg_fail(e, "weight or cap of %s: %s", t->nqn, snic_strerror(r));
+    return r == 0 ? 0 : tg_fail(e, "weight, cap or floor of %s: %s", t->nqn, snic_strerror(r));
 }
 
 static int put_switch(struct tg_namespace *ns, struct tg_error *e)

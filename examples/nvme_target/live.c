@@ -141,10 +141,8 @@ int tg_namespace_up(struct tg_namespace *ns, int now, struct tg_error *e)
 
 int tg_tenant_up(const struct tg_tenant *t, struct tg_error *e)
 {
-    struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o), .weight = t->weight};
+    struct snic_gimbal_tenant_opts o = tg_tenant_opts(t);
     uint32_t id = snic_nvmet_tenant(t->nqn);
-    o.bytes_per_second = t->bytes;
-    o.ios_per_second = t->ios;
     for (uint32_t i = 0; i < TG_NAMESPACES; i++) {
         if (!tg.ns[i].used || tg.ns[i].qos == NULL)
             continue;

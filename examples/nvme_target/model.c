@@ -181,6 +181,16 @@ const struct tg_tenant *tg_tenant_find(const char *nqn)
     return NULL;
 }
 
+struct snic_gimbal_tenant_opts tg_tenant_opts(const struct tg_tenant *t)
+{
+    return (struct snic_gimbal_tenant_opts){.opts_size = sizeof(struct snic_gimbal_tenant_opts),
+                                            .weight = t->weight,
+                                            .bytes_per_second = t->bytes,
+                                            .ios_per_second = t->ios,
+                                            .floor_bytes_per_second = t->floor_bytes,
+                                            .floor_ios_per_second = t->floor_ios};
+}
+
 int tg_tenant_set(const struct tg_tenant *t, struct tg_error *e)
 {
     struct tg_tenant *old = NULL;
@@ -190,7 +200,7 @@ int tg_tenant_set(const struct tg_tenant *t, struct tg_error *e)
         if (strcmp(tg.tenants[i].nqn, t->nqn) == 0)
             old = &tg.tenants[i];
     if (old == NULL && tg.tenant_count == TG_TENANTS)
-        return tg_fail(e, "%s: at most %d hosts with a weight or a cap", t->nqn, TG_TENANTS);
+        return tg_fail(e, "%s: at most %d hosts with a weight, cap or floor", t->nqn, TG_TENANTS);
     if (old == NULL)
         old = &tg.tenants[tg.tenant_count++];
     *old = *t;

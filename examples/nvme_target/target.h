@@ -14,7 +14,7 @@ enum {
     TG_SUBSYSTEMS = SNIC_NVMET_SUBSYSTEMS_MAX,
     TG_NAMESPACES = 256, /* of all subsystems */
     TG_HOSTS = 64,       /* of a subsystem */
-    TG_TENANTS = 64,     /* with a weight or a cap of their own */
+    TG_TENANTS = 64,     /* with a weight, cap or floor of their own */
     TG_GROUPS = 16,      /* ANA groups of a subsystem */
     TG_LINE = 8192,      /* bytes of a line of the configuration, or of a command */
     TG_WORDS = 32
@@ -93,6 +93,8 @@ struct tg_tenant {
     uint32_t weight;
     uint64_t bytes; /* caps a second; 0: none */
     uint64_t ios;
+    uint64_t floor_bytes; /* at least, a second; not above a cap of the same kind */
+    uint64_t floor_ios;
 };
 
 struct tg_listen {
@@ -156,6 +158,8 @@ int tg_subsystem_full(const struct tg_subsystem *s);
 /** Set a host's share. 0; -1 */
 int tg_tenant_set(const struct tg_tenant *t, struct tg_error *e);
 const struct tg_tenant *tg_tenant_find(const char *nqn);
+/** Its options at a switch. */
+struct snic_gimbal_tenant_opts tg_tenant_opts(const struct tg_tenant *t);
 int tg_nqn_fits(const char *what, const char *nqn, struct tg_error *e);
 
 /* ---- words.c: lines of words ---- */
@@ -230,7 +234,7 @@ void tg_target_set(struct snic_nvmet *t, struct snic_loop *loop);
 int tg_subsystem_up(struct tg_subsystem *s, struct tg_error *e);
 /** Open its device and add it. On failure it is closed. 0; -1 */
 int tg_namespace_up(struct tg_namespace *ns, int live, struct tg_error *e);
-/** A tenant's weight and caps at all switches. 0; -1 */
+/** A tenant's weight, caps and floors at all switches. 0; -1 */
 int tg_tenant_up(const struct tg_tenant *t, struct tg_error *e);
 /** Change its size, to whole blocks of @p bytes. 0; -1 */
 int tg_namespace_resize(struct tg_namespace *ns, uint64_t bytes, struct tg_error *e);

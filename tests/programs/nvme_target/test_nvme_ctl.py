@@ -60,6 +60,7 @@ def test_bad_lines_named(binary):
         ("namespace %s file=/dev" % NQN, "/dev"),
         ("weight %s 2" % HOST_A, "--fair"),
         ("cap %s bytes=1" % HOST_A, "--fair"),
+        ("floor %s bytes=1" % HOST_A, "--fair"),
         ("listen 127.0.0.1:4420", "contradicts --listen"),
         ("listen unix:/x", "not ADDRESS:PORT"),
         ('host %s "b' % NQN, "not closed"),
@@ -131,10 +132,22 @@ def test_weight_and_cap(binary):
         t.good("weight", HOST_A, "4")
         t.good("cap", HOST_A, "bytes=10M", "iops=100")
         t.good("cap", HOST_B, "iops=1K")
+        t.good("floor", HOST_A, "bytes=10M", "iops=100")
+        t.good("floor", HOST_B, "bytes=2M")
         t.good("namespace", "add", NQN, "memory=64K")
         config = t.read()
         assert "weight %s 4\n" % HOST_A in config
         assert "cap %s bytes=10485760 iops=100\n" % HOST_A in config
+        assert "floor %s bytes=10485760 iops=100\n" % HOST_A in config
+        assert "floor %s bytes=2097152 iops=0\n" % HOST_B in config
+        assert "tenant %s: weight 1, cap 0 bytes, 1024 I/Os a second, floor 2097152 bytes, " \
+            "0 I/Os a second\n" % HOST_B in t.good("show")
+        t.bad("is missing", "floor", HOST_A)
+        t.bad("not one of its settings", "floor", HOST_A, "speed=1")
+        t.bad("between 0 and", "floor", HOST_A, "bytes=2T")
+        t.bad("floor of 10485761 bytes is above the cap", "floor", HOST_A, "bytes=10485761")
+        t.bad("floor of 101 I/Os is above the cap", "floor", HOST_A, "iops=101")
+        t.bad("floor of 10485760 bytes is above the cap", "cap", HOST_A, "bytes=1M")
         t.bad("between 1 and", "weight", HOST_A, "0")
         t.bad("is missing", "weight", HOST_A)
         t.bad("is missing", "cap", HOST_A)
@@ -143,8 +156,10 @@ def test_weight_and_cap(binary):
         t.kill()
         assert t.start() is None and t.good("show", "config") == config
         for i in range(20):  # changed again and again
+            t.good("floor", HOST_A, "bytes=%dK" % (i + 1))
             t.good("cap", HOST_A, "bytes=%dM" % (i + 1))
         t.good("cap", HOST_A, "bytes=0")
+        t.good("floor", HOST_A, "bytes=0")
         t.good("weight", HOST_A, "1")
         assert HOST_A not in "".join(x for x in t.read().splitlines() if not x.startswith("host"))
         t.stop()
@@ -222,6 +237,7 @@ def random_words(rng):
         ["namespace", "resize", nqn, number, rng.choice(["4K", "64K", "1M", number])],
         ["ana", nqn, number, "0", rng.choice(["lost", "optimized", "x"])],
         ["weight", host, number], ["cap", host, "bytes=" + number, "iops=" + number],
+        ["floor", host, "bytes=" + number, "iops=1"],
         ["show"], ["save"], ["save", "/nowhere/at/all"]])
     if rng.randrange(6) == 0:
         words.insert(rng.randrange(len(words) + 1), rng.choice(["", "size=4K", "\"", "#", "\\"]))
