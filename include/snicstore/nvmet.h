@@ -33,8 +33,9 @@
  * its data are asked for, and again before it reaches the device.
  *
  * The end of a connection. What has not reached the device is dropped at once; what has is
- * cancelled, and the connection's slot is in use until it has ended. By a shutdown of the host all
- * namespaces of its subsystem are flushed first.
+ * cancelled, and the connection's slot is in use until it has ended. By a shutdown of the host, or
+ * if the connection has written, all namespaces of its subsystem are flushed first: hosts close I/O
+ * queues before they shut down, and a shutdown is complete when what all have written is durable.
  *
  * Loops. A target opened with loops_max above 1 may have more loops: snic_nvmet_join() each, then
  * add namespaces, then listen, then snic_nvmet_share() each port, then run each loop on a thread of

@@ -210,7 +210,8 @@ void nvmet_conn_end(struct nvmet_mail *m)
 {
     struct nvmet_conn *c = SNIC_CONTAINER(m, struct nvmet_conn, end);
     c->ended = 1;
-    c->shutdown = c->seat.reason == SNIC_NVMESUB_BY_SHUTDOWN;
+    if (c->seat.reason == SNIC_NVMESUB_BY_SHUTDOWN)
+        c->shutdown = 1;
     nvmet_conn_kill(c, SNIC_ECONNABORTED, 1);
 }
 

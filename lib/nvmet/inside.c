@@ -111,6 +111,10 @@ static void nvmet_inside_done(struct nvmet_cmd *cmd)
     int read = cmd->op.kind == SNIC_NVMESUB_READ && cmd->status == 0;
     SNIC_ASSERT(cmd->state == NVMET_CMD_DEVICE);
     nvmet_inside_count(cmd, cmd->status);
+    /* A host may close its I/O queues before it shuts down: their STOPPED, which the end of the
+     * shutdown waits for, follows the flush. */
+    if (cmd->op.kind == SNIC_NVMESUB_WRITE || cmd->op.kind == SNIC_NVMESUB_ZEROES)
+        c->shutdown = 1;
     snic_nvmesub_io_done(c->sub->view, &c->queue, cmd->op.cid, cmd->status, cmd->credit, &cqe);
     nvmet_inside_leave(c, ns);
     ns->quiesce_left -= cmd->quiesced;

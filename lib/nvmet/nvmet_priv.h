@@ -182,7 +182,7 @@ struct nvmet_conn {
     uint8_t stopping; /* T2 */
     uint8_t leaving;  /* STOPPED was sent */
     uint8_t stopped;
-    uint8_t shutdown; /* flush all namespaces before STOPPED */
+    uint8_t shutdown; /* it wrote, or ends by one: flush all namespaces before STOPPED */
     uint8_t pad[3];
     struct nvmet_seat seat; /* the owner's */
     struct nvmet_mail lost;

@@ -435,12 +435,22 @@ static void test_nvmet_zeroes_compare_verify_discard(void **state)
     tx_close(&x);
 }
 
+/* CC.SHN, and until it is complete. */
+static void shut_down(struct nh_queue *q)
+{
+    uint64_t csts = 0;
+    assert_int_equal(nh_property_set(q, SNIC_NVME_PROP_CC, SNIC_NVME_CC_EN | 1u << 14 | 0x460000),
+                     0);
+    while ((csts & SNIC_NVME_CSTS_SHST_COMPLETE) == 0)
+        assert_int_equal(nh_property_get(q, SNIC_NVME_PROP_CSTS, &csts), 0);
+}
+
 /** Flush, FUA of writes and zeroes, and a shutdown survive a power cut that keeps nothing. */
 static void test_nvmet_durable_through_power_cut(void **state)
 {
     struct nh_cmd cmd;
     (void)state;
-    for (uint32_t i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < 7; i++) {
         tx_opts(&x);
         if (i == 3)
             x.d.caps = SNIC_IO_CAP_ZERO; /* FUA is a write and a flush */
@@ -448,30 +458,27 @@ static void test_nvmet_durable_through_power_cut(void **state)
         tx_host(&x, 0, &admin, &io);
         tx_fill(out, TX_BLOCK, i);
         nh_rw(&cmd, SNIC_NVME_IO_WRITE, 1, 7, 1, out, TX_BLOCK);
-        if (i >= 2)
-            cmd.c.sqe[51] = SNIC_NVME_RW_FUA >> 24;
-        if (i == 4) {
+        if (i == 4 || i == 6) {
             memset(snic_disk_bytes(x.disk) + 7 * TX_BLOCK, 1, TX_BLOCK);
             snic_disk_sync(x.disk);
             nh_rw(&cmd, SNIC_NVME_IO_WRITE_ZEROES, 1, 7, 1, NULL, 0);
-            cmd.c.sqe[51] = SNIC_NVME_RW_FUA >> 24;
             memset(out, 0, TX_BLOCK);
         }
+        if (i >= 2 && i <= 4)
+            cmd.c.sqe[51] = SNIC_NVME_RW_FUA >> 24;
         assert_int_equal(nh_submit(&io, &cmd), 0);
         assert_int_equal(nh_wait(&io, &cmd), 0);
         if (i == 0)
             assert_int_equal(nh_io(&io, SNIC_NVME_IO_FLUSH, 1, 0, 0, NULL, 0), 0);
-        if (i == 1) {
-            uint64_t csts = 0;
-            assert_int_equal(
-                nh_property_set(&admin, SNIC_NVME_PROP_CC, SNIC_NVME_CC_EN | 1u << 14 | 0x460000),
-                0);
-            while ((csts & SNIC_NVME_CSTS_SHST_COMPLETE) == 0)
-                assert_int_equal(nh_property_get(&admin, SNIC_NVME_PROP_CSTS, &csts), 0);
+        if (i >= 5) { /* before the shutdown, as Linux does */
+            nh_close(&io);
+            tx_run(&x, 10 * TX_MS);
         }
+        if (i == 1 || i >= 5)
+            shut_down(&admin);
         snic_disk_power_cut(x.disk, SNIC_FAULT_KEEP_NONE);
         assert_memory_equal(snic_disk_bytes(x.disk) + 7 * TX_BLOCK, out, TX_BLOCK);
-        if (i != 1)
+        if (i != 1 && i < 5)
             assert_int_not_equal(nh_io(&io, SNIC_NVME_IO_READ, 1, 0, 1, in, TX_BLOCK), 0);
         nh_close(&io);
         nh_close(&admin);
