@@ -23,9 +23,10 @@
  *
  * Connections. The Connect command names the subsystem; one that is not known is answered with
  * Connect Invalid Parameters. A connection without a successful Connect within greet_ns is closed.
- * When all conns_max are in use, the oldest of those is closed to make room, so that clients that
- * only connect cannot keep hosts out; if there is none, the newest client is reset. A host NQN has
- * at most host_conns_max connections: a Connect beyond is answered with Connect Controller Busy.
+ * When all conns_max are in use, the oldest of those, or of the discovery subsystem's, is closed to
+ * make room, so that clients that only connect cannot keep hosts out; if there is none, the newest
+ * client is reset. A host NQN has at most host_conns_max connections to NVM subsystems: a Connect
+ * beyond is answered with Connect Controller Busy.
  *
  * Data. Each connection has data_bytes of its own, from which a command's data take a contiguous
  * piece, in the order of arrival; a write is asked for its data (R2T) when it has them, and so a
@@ -57,7 +58,7 @@
  * commands get Authentication Required, and the connection is closed when a transaction fails, or
  * lasts longer than limit_ns. Until then it is one that may be closed to make room, and does not
  * count for host_conns_max: so who only knows a host's name cannot keep it out. A connection may
- * be authenticated again; if that fails it ends.
+ * be authenticated again; if that fails it ends. Discovery needs no authentication.
  */
 #ifndef SNIC_NVMET_H
 #define SNIC_NVMET_H

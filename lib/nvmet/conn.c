@@ -161,7 +161,7 @@ static void nvmet_conn_connected(struct nvmet_cmd *cmd)
     }
     if (c->seat.unproven) {
         c->proof_ns = snic_loop_now(c->s->loop) + c->s->first->auth.limit_ns;
-    } else {
+    } else if (c->sub->index < c->s->o.subsystems_max) { /* one of discovery makes room */
         snic_link_remove(&c->link);
         snic_link_append(&c->s->up, &c->link);
     }
@@ -420,7 +420,7 @@ static void nvmet_conn_closed(void *ctx, struct snic_net_conn *net, int reason)
 
 /* ---- Accept ---- */
 
-/* The last place was taken: the oldest connection that has no Connect yet makes room. */
+/* The last place was taken: the oldest connection that is not up makes room. */
 static void nvmet_conn_evict(struct snic_nvmet *s, const struct nvmet_conn *newest)
 {
     for (struct snic_link *l = s->fresh.next; l != &s->fresh; l = l->next) {

@@ -162,7 +162,7 @@ struct nvmet_seat {
 };
 
 struct nvmet_conn {
-    struct snic_link link;  /* free, fresh (no Connect yet, oldest first) or up */
+    struct snic_link link;  /* free, fresh (oldest first) or up: connected, proven, no discovery */
     struct snic_link dirty; /* T4 */
     struct snic_nvmet *s;
     struct snic_net_conn *net; /* NULL: closed */

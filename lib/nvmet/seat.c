@@ -21,12 +21,19 @@ static void nvmet_seat_answer(struct nvmet_cmd *cmd, uint32_t status, uint32_t d
     nvmet_mail_send(s->first, s, &cmd->mail, nvmet_conn_return);
 }
 
-static uint32_t nvmet_seat_conns(const struct snic_nvmet *first, uint32_t tenant)
+/* Discovery needs no proof of a name: nothing there counts against its owner. */
+static int nvmet_seat_counts(const struct snic_nvmet *first, const struct nvmet_sub *sub)
+{
+    return sub->index < first->o.subsystems_max;
+}
+
+static uint32_t nvmet_seat_conns(const struct snic_nvmet *first, const char *hostnqn)
 {
     uint32_t n = 0;
     for (struct snic_link *l = first->seats.next; l != &first->seats; l = l->next) {
         const struct nvmet_seat *seat = SNIC_CONTAINER(l, struct nvmet_seat, link);
-        n += seat->kind != NVMET_CONN_NEW && !seat->unproven && seat->tenant == tenant;
+        n += seat->kind != NVMET_CONN_NEW && !seat->unproven &&
+             nvmet_seat_counts(first, seat->sub) && strcmp(seat->auth.hostnqn, hostnqn) == 0;
     }
     return n;
 }
@@ -56,12 +63,14 @@ static int nvmet_seat_route(struct snic_nvmet *first, struct nvmet_cmd *cmd)
         nvmet_seat_answer(cmd, SNIC_NVMET__FAIL(CONNECT_PARAM), at);
         return 0;
     }
-    if (memchr(d->hostnqn, 0, sizeof(d->hostnqn)) != NULL)
+    if (memchr(d->hostnqn, 0, sizeof(d->hostnqn)) != NULL) { /* else the engine refuses it */
         seat->tenant = snic_nvmet_tenant((const char *)d->hostnqn);
-    if (nvmet_seat_conns(first, seat->tenant) >= first->o.host_conns_max) {
-        first->stats.busy++;
-        nvmet_seat_answer(cmd, SNIC_NVME_SC_CONNECT_BUSY, 0);
-        return 0;
+        if (nvmet_seat_counts(first, sub) &&
+            nvmet_seat_conns(first, (const char *)d->hostnqn) >= first->o.host_conns_max) {
+            first->stats.busy++;
+            nvmet_seat_answer(cmd, SNIC_NVME_SC_CONNECT_BUSY, 0);
+            return 0;
+        }
     }
     if (seat->sub == NULL)
         nvmet_seat_take(cmd->c, sub);

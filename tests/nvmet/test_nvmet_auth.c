@@ -279,10 +279,9 @@ static void test_nvmet_auth_too_slow_closed(void **state)
 }
 
 /* Clients that only know a host's name take neither its share of connections nor all places. */
-static void test_nvmet_auth_claims_keep_no_host_out(void **state)
+static void claims_keep_no_host_out(const char *subnqn)
 {
     static struct nh_queue claims[12];
-    (void)state;
     tx_opts(&x);
     x.o.conns_max = 8;
     x.o.host_conns_max = 3;
@@ -293,6 +292,7 @@ static void test_nvmet_auth_claims_keep_no_host_out(void **state)
         thief = h;
         thief.auth = NULL;
         thief.hostid[1] = 7;
+        thief.subnqn = subnqn;
         if (nh_open(&claims[i], &thief) == 0)
             (void)nh_connect(&claims[i], 0, SNIC_NVME_CNTLID_DYNAMIC);
     }
@@ -302,6 +302,13 @@ static void test_nvmet_auth_claims_keep_no_host_out(void **state)
     for (size_t i = 0; i < SNIC_COUNTOF(claims); i++)
         nh_close(&claims[i]);
     close_all();
+}
+
+static void test_nvmet_auth_claims_keep_no_host_out(void **state)
+{
+    (void)state;
+    claims_keep_no_host_out(TX_SUBNQN);
+    claims_keep_no_host_out(SNIC_NVME_DISCOVERY_NQN);
 }
 
 static void test_nvmet_auth_opts_refused(void **state)
