@@ -127,7 +127,8 @@ struct snic_nvmesub_opts {
     uint32_t controllers_max; /**< default 64                                                */
     uint32_t conns_max;       /**< connections of all kinds; default 1024                    */
     uint32_t namespaces_max;  /**< ids are 1..this; default 256                              */
-    uint32_t hosts_max;       /**< identities connected or registered at a time; default 64  */
+    uint32_t hosts_max;       /**< identities (NQN and host id) connected or registered at a
+                                   time; of one NQN a quarter registered; default 64         */
     uint32_t allowed_max;     /**< host NQNs with a rule; default 64                         */
     uint32_t groups_max;      /**< ANA groups, ids are 1..this; default 16                   */
     uint32_t entries_max;     /**< discovery log entries; default 64                         */

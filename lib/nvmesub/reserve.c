@@ -61,10 +61,22 @@ static void nvmesub_notify(const struct nvmesub_resv *v, const uint64_t *hosts, 
 
 /* ---- Registrants ---- */
 
+/* A registration keeps its identity for good: of one name a quarter of all, others have room. */
+static int nvmesub_resv_room(const struct nvmesub_resv *v)
+{
+    const struct nvmesub_host *hosts = v->s->hosts;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < v->s->opts.hosts_max; i++)
+        count += hosts[i].registrations != 0 && strcmp(hosts[i].nqn, hosts[v->host].nqn) == 0;
+    return hosts[v->host].registrations != 0 || count < (v->s->opts.hosts_max + 3) / 4;
+}
+
 static uint32_t nvmesub_resv_add(struct nvmesub_resv *v, uint64_t key)
 {
     if (key == 0)
         return SNIC_NVMESUB__FAIL(INVALID_FIELD);
+    if (!nvmesub_resv_room(v))
+        return SNIC_NVMESUB__FAIL(RESERVATION_CONFLICT);
     v->n->keys[v->host] = key;
     if (!nvmesub_bit(v->n->regs, v->host)) {
         nvmesub_bit_set(v->n->regs, v->host);

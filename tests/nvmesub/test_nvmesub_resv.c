@@ -504,6 +504,53 @@ static void test_nvmesub_reservation_notifications(void **state)
     nx_close(&x);
 }
 
+/* Host 0 under another host id: a controller and a queue. */
+static uint32_t another_id(uint8_t id)
+{
+    struct snic_nvme_connect_data d;
+    struct snic_nvme_sqe e;
+    struct nx_ctrl c = {.conn = nx_conn(&x, 0)};
+    nx_connect_data(&d, 0, SNIC_NVME_CNTLID_DYNAMIC);
+    d.hostid[0] = id;
+    nx_connect_sqe(&e, 0, 32, 0);
+    assert_int_equal(nx_run(&x, c.conn, &e, &d), 0);
+    c.cntlid = (uint16_t)x.last->c.cqe.dw0;
+    assert_int_equal(nx_cc(&x, &c, NX_CC_EN), 0);
+    uint32_t q = nx_conn(&x, 0);
+    nx_connect_data(&d, 0, c.cntlid);
+    d.hostid[0] = id;
+    nx_connect_sqe(&e, 1, 8, 0);
+    assert_int_equal(nx_run(&x, q, &e, &d), 0);
+    return q;
+}
+
+/** One name registers few of the identities: hosts of other names find some. */
+static void test_nvmesub_registrations_of_a_name_bounded(void **state)
+{
+    uint32_t q[3];
+    (void)state;
+    nx_open(&x, NULL); /* 6 identities, of a name 2 */
+    nx_ns(&x, 1, 100);
+    nx_ns(&x, 2, 100);
+    for (uint8_t i = 0; i < 3; i++)
+        q[i] = another_id(i);
+    assert_int_equal(nx_resv(&x, q[0], SNIC_NVME_IO_RESV_REGISTER, 1, 0, 0, 1), 0);
+    assert_int_equal(nx_resv(&x, q[1], SNIC_NVME_IO_RESV_REGISTER, 1, 0, 0, 2), 0);
+    assert_int_equal(nx_resv(&x, q[2], SNIC_NVME_IO_RESV_REGISTER, 1, 0, 0, 3),
+                     NX_DNR(RESERVATION_CONFLICT));
+    assert_int_equal(nx_resv(&x, q[2], SNIC_NVME_IO_RESV_REGISTER, 1,
+                             SNIC_NVME_RESV_REPLACE | SNIC_NVME_RESV_IEKEY, 0, 3),
+                     NX_DNR(RESERVATION_CONFLICT));
+    assert_int_equal(nx_resv(&x, q[1], SNIC_NVME_IO_RESV_REGISTER, 2, 0, 0, 2), 0);
+    struct nx_ctrl other = nx_admin(&x, 1, 0, 0);
+    uint32_t p = nx_queue(&x, &other, 1);
+    assert_int_equal(nx_resv(&x, p, SNIC_NVME_IO_RESV_REGISTER, 1, 0, 0, 4), 0);
+    assert_int_equal(
+        nx_resv(&x, q[0], SNIC_NVME_IO_RESV_REGISTER, 1, SNIC_NVME_RESV_UNREGISTER, 1, 0), 0);
+    assert_int_equal(nx_resv(&x, q[2], SNIC_NVME_IO_RESV_REGISTER, 1, 0, 0, 3), 0);
+    nx_close(&x);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +560,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmesub_preempt_and_abort_waits_for_quiesced),
         cmocka_unit_test(test_nvmesub_reservation_refusals),
         cmocka_unit_test(test_nvmesub_reservation_notifications),
+        cmocka_unit_test(test_nvmesub_registrations_of_a_name_bounded),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
