@@ -57,8 +57,9 @@
  * each connection, before any other command of it is served: Connect announces that (ATR), other
  * commands get Authentication Required, and the connection is closed when a transaction fails, or
  * lasts longer than limit_ns. Until then it is one that may be closed to make room, and does not
- * count for host_conns_max: so who only knows a host's name cannot keep it out. A connection may
- * be authenticated again; if that fails it ends. Discovery needs no authentication.
+ * count for host_conns_max, which closes it behind its proof if it is one too many: so who only
+ * knows a host's name cannot keep it out. A connection may be authenticated again; if that fails it
+ * ends. Discovery needs no authentication.
  */
 #ifndef SNIC_NVMET_H
 #define SNIC_NVMET_H

@@ -94,6 +94,10 @@ void nvmet_auth_command(struct nvmet_sub *sub, const struct snic_nvmesub_action 
     if (seat->auth.state == SNIC_NVMEAUTH_OVER) {
         cmd->auth = NVMET_AUTH_OVER;
         sub->s->stats.denied++;
+    } else if (seat->auth.state == SNIC_NVMEAUTH_DONE && seat->unproven &&
+               nvmet_seat_full(sub->s, sub, seat->auth.hostnqn)) {
+        cmd->auth = NVMET_AUTH_OVER; /* claims were not counted */
+        sub->s->stats.busy++;
     } else if (seat->auth.state == SNIC_NVMEAUTH_DONE) {
         cmd->auth = NVMET_AUTH_DONE;
         if (seat->unproven)

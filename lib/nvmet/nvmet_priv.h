@@ -157,6 +157,7 @@ struct nvmet_seat {
     uint8_t reason;   /* of END */
     uint8_t unproven; /* not yet authenticated, and has to be */
     uint8_t pad;
+    const char *held; /* NQN of a Connect that the engine has, of a host without a key */
     struct snic_nvmesub_queue queue;
     struct snic_nvmeauth auth;
 };
@@ -398,6 +399,9 @@ void nvmet_seat_stopped(struct nvmet_mail *m);
 void nvmet_seat_aborted(struct nvmet_mail *m);
 void nvmet_seat_done(struct nvmet_mail *m);
 void nvmet_seat_quiesced(struct nvmet_mail *m);
+/** The host has its most connections. */
+int nvmet_seat_full(const struct snic_nvmet *first, const struct nvmet_sub *sub,
+                    const char *hostnqn);
 /** When nothing is left on any loop, all loops are notified. */
 void nvmet_seat_check(struct snic_nvmet *first);
 /** Give a command back to its connection. */

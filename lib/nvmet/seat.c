@@ -21,21 +21,26 @@ static void nvmet_seat_answer(struct nvmet_cmd *cmd, uint32_t status, uint32_t d
     nvmet_mail_send(s->first, s, &cmd->mail, nvmet_conn_return);
 }
 
-/* Discovery needs no proof of a name: nothing there counts against its owner. */
-static int nvmet_seat_counts(const struct snic_nvmet *first, const struct nvmet_sub *sub)
+/* Whose connection it is: of a Connect that is held, too, and NULL as long as it is a claim. */
+static const char *nvmet_seat_host(const struct nvmet_seat *seat)
 {
-    return sub->index < first->o.subsystems_max;
+    if (seat->kind == NVMET_CONN_NEW)
+        return seat->held;
+    return seat->unproven ? NULL : seat->auth.hostnqn;
 }
 
-static uint32_t nvmet_seat_conns(const struct snic_nvmet *first, const char *hostnqn)
+int nvmet_seat_full(const struct snic_nvmet *first, const struct nvmet_sub *sub,
+                    const char *hostnqn)
 {
     uint32_t n = 0;
     for (struct snic_link *l = first->seats.next; l != &first->seats; l = l->next) {
         const struct nvmet_seat *seat = SNIC_CONTAINER(l, struct nvmet_seat, link);
-        n += seat->kind != NVMET_CONN_NEW && !seat->unproven &&
-             nvmet_seat_counts(first, seat->sub) && strcmp(seat->auth.hostnqn, hostnqn) == 0;
+        const char *name = nvmet_seat_host(seat);
+        n += name != NULL && seat->sub->index < first->o.subsystems_max &&
+             strcmp(name, hostnqn) == 0;
     }
-    return n;
+    /* Discovery needs no proof of a name: nothing there counts against its owner. */
+    return sub->index < first->o.subsystems_max && n >= first->o.host_conns_max;
 }
 
 static void nvmet_seat_take(struct nvmet_conn *c, struct nvmet_sub *sub)
@@ -65,8 +70,7 @@ static int nvmet_seat_route(struct snic_nvmet *first, struct nvmet_cmd *cmd)
     }
     if (memchr(d->hostnqn, 0, sizeof(d->hostnqn)) != NULL) { /* else the engine refuses it */
         seat->tenant = snic_nvmet_tenant((const char *)d->hostnqn);
-        if (nvmet_seat_counts(first, sub) &&
-            nvmet_seat_conns(first, (const char *)d->hostnqn) >= first->o.host_conns_max) {
+        if (nvmet_seat_full(first, sub, (const char *)d->hostnqn)) {
             first->stats.busy++;
             nvmet_seat_answer(cmd, SNIC_NVME_SC_CONNECT_BUSY, 0);
             return 0;
@@ -74,6 +78,10 @@ static int nvmet_seat_route(struct snic_nvmet *first, struct nvmet_cmd *cmd)
     }
     if (seat->sub == NULL)
         nvmet_seat_take(cmd->c, sub);
+    seat->held = NULL;
+    if (memchr(d->hostnqn, 0, sizeof(d->hostnqn)) != NULL &&
+        nvmet_auth_rule(first, (const char *)d->hostnqn) == 0)
+        seat->held = (const char *)d->hostnqn; /* until nvmet_seat_return() */
     return 1;
 }
 
@@ -140,6 +148,8 @@ void nvmet_seat_return(struct nvmet_sub *sub, const struct snic_nvmesub_action *
     struct nvmet_cmd *cmd = SNIC_CONTAINER(a->cmd, struct nvmet_cmd, u.sub);
     struct nvmet_seat *seat = &cmd->c->seat;
     cmd->result = a->kind == SNIC_NVMESUB_DROP ? NVMET_BACK_NONE : NVMET_BACK_DONE;
+    if (cmd->kind == NVMET_KIND_CONNECT)
+        seat->held = NULL;
     if (cmd->result != NVMET_BACK_NONE && cmd->kind == NVMET_KIND_CONNECT &&
         a->cmd->cqe.status == 0) {
         seat->kind = a->attached ? NVMET_CONN_IO : NVMET_CONN_ADMIN;

@@ -311,6 +311,34 @@ static void test_nvmet_auth_claims_keep_no_host_out(void **state)
     claims_keep_no_host_out(SNIC_NVME_DISCOVERY_NQN);
 }
 
+/* Connections that are proven late have a host's share, too. */
+static void test_nvmet_auth_late_proofs_bounded(void **state)
+{
+    static struct nh_queue q[5];
+    (void)state;
+    tx_opts(&x);
+    x.o.host_conns_max = 3;
+    open_target();
+    x.h[0].auth = NULL;
+    for (size_t i = 0; i < SNIC_COUNTOF(q); i++) {
+        assert_int_equal(nh_open(&q[i], &x.h[0]), 0);
+        assert_int_equal(nh_connect(&q[i], 0, SNIC_NVME_CNTLID_DYNAMIC), 0);
+    }
+    x.h[0].auth = auth.ops;
+    for (size_t i = 0; i < SNIC_COUNTOF(q); i++) {
+        (void)nh_authenticate(&q[i]);
+        if (i >= 3)
+            wait_end(&q[i]);
+    }
+    assert_int_equal(tx_stats(&x).busy, 2);
+    assert_int_equal(nh_authenticate(&q[2]), 0); /* it has been counted */
+    assert_int_equal(q[2].proof.state, SNIC_NVMEAUTH_DONE);
+    assert_int_equal(tx_stats(&x).busy, 2);
+    for (size_t i = 0; i < SNIC_COUNTOF(q); i++)
+        nh_close(&q[i]);
+    close_all();
+}
+
 static void test_nvmet_auth_opts_refused(void **state)
 {
     struct snic_nvmet_auth_opts o;
@@ -344,6 +372,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_nvmet_auth_wrong_commands, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_too_slow_closed, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_claims_keep_no_host_out, tx_without_switch),
+        cmocka_unit_test_setup(test_nvmet_auth_late_proofs_bounded, tx_without_switch),
+        cmocka_unit_test_setup(test_nvmet_auth_late_proofs_bounded, tx_with_loops),
         cmocka_unit_test_setup(test_nvmet_auth_opts_refused, tx_without_switch),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -251,6 +251,43 @@ static void test_nvmet_queue_dies_other_is_held(void **state)
     tx_close(&x);
 }
 
+/** Connects that a fence holds are connections of their host, too. */
+static void test_nvmet_held_connects_of_a_host_bounded(void **state)
+{
+    static struct nh_queue q[6];
+    static struct nh_cmd cmd[6];
+    struct snic_nvme_connect_data d;
+    struct snic_nvme_sqe e = {
+        .opcode = SNIC_NVME_FABRICS, .nsid = SNIC_NVME_FABRICS_CONNECT, .cdw11 = 31};
+    uint32_t connected = 0;
+    (void)state;
+    slow_disk();
+    x.o.host_conns_max = 4;
+    tx_open(&x);
+    tx_host(&x, 0, &admin[0], &io[0]);
+    old_writes(&io[0]);
+    nh_close(&io[0]);
+    nh_close(&admin[0]);
+    memset(&d, 0, sizeof(d));
+    memcpy(d.hostid, x.h[0].hostid, sizeof(d.hostid));
+    snic_put_le16(&d.cntlid, SNIC_NVME_CNTLID_DYNAMIC);
+    memcpy(d.subnqn, x.h[0].subnqn, strlen(x.h[0].subnqn));
+    memcpy(d.hostnqn, x.h[0].hostnqn, strlen(x.h[0].hostnqn));
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(nh_open(&q[i], &x.h[0]), 0);
+        snic_nvmetcp_host_inline(q[i].e, 8192);
+        nh_prepare(&cmd[i], &e, &d, sizeof(d));
+        assert_int_equal(nh_submit(&q[i], &cmd[i]), 0);
+    }
+    for (int i = 0; i < 6; i++)
+        connected += nh_wait(&q[i], &cmd[i]) == 0;
+    assert_true(connected > 0 && connected <= 4);
+    assert_int_equal(tx_stats(&x).busy, 6 - connected);
+    for (int i = 0; i < 6; i++)
+        nh_close(&q[i]);
+    tx_close(&x);
+}
+
 /** The keep-alive of a host that is cut off expires: all its connections end. */
 static void test_nvmet_keep_alive_expires(void **state)
 {
@@ -518,6 +555,7 @@ int main(int argc, char **argv)
         TEST(test_nvmet_connections_of_a_host_bounded),
         TEST(test_nvmet_host_dies_and_returns),
         TEST(test_nvmet_queue_dies_other_is_held),
+        TEST(test_nvmet_held_connects_of_a_host_bounded),
         TEST(test_nvmet_keep_alive_expires),
         TEST(test_nvmet_data_do_not_come),
         TEST(test_nvmet_deaf_host_beside_another),
