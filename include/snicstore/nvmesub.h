@@ -78,6 +78,7 @@
  * it is 0, as reserved.
  *
  * Hosts. An identity is a host id together with a host NQN: without authentication both are claims.
+ * A queue that has to authenticate and has not is one: it makes room for another Connect to its id.
  * Host id 0 is an identity of its own for each controller, and may not reserve.
  */
 #ifndef SNIC_NVMESUB_H

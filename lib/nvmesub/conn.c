@@ -195,7 +195,8 @@ void nvmesub_conn_end(struct snic_nvmesub *s, struct nvmesub_conn *conn, uint8_t
     nvmesub_out_push(s, &conn->out, SNIC_NVMESUB_END);
 }
 
-/** One I/O queue is gone, and its controller is not: the host is fenced until it has stopped. */
+/** One I/O queue is gone, and its controller is not: the host is fenced until it has stopped. A
+ * lost one that has not authenticated has started nothing. */
 static void nvmesub_conn_fence(struct snic_nvmesub *s, struct nvmesub_conn *conn)
 {
     conn->fences = 1;
@@ -220,7 +221,7 @@ void snic_nvmesub_lost(struct snic_nvmesub *s, uint32_t conn_index, uint64_t now
     nvmesub_conn_drop(s, conn);
     if (conn->state == NVMESUB_CONN_ADMIN)
         nvmesub_ctrl_end(s, &s->ctrls[conn->ctrl], SNIC_NVMESUB_BY_LOSS, 1);
-    else if (conn->state == NVMESUB_CONN_IO)
+    else if (conn->state == NVMESUB_CONN_IO && !conn->auth)
         nvmesub_conn_fence(s, conn);
 }
 

@@ -100,8 +100,11 @@ static uint32_t nvmesub_connect_io(struct nvmesub_req *r, const struct nvmesub_c
     if (c->csts != SNIC_NVME_CSTS_RDY || c->reset || c->shutdown)
         return SNIC_NVMESUB__FAIL(SEQUENCE);
     uint32_t other = c->queue[a->qid - 1];
-    if (other != SNIC_NVMESUB__NONE && !s->conns[other].ended)
-        return SNIC_NVMESUB__FAIL(SEQUENCE);
+    if (other != SNIC_NVMESUB__NONE && !s->conns[other].ended) {
+        if (!s->conns[other].auth)
+            return SNIC_NVMESUB__FAIL(SEQUENCE);
+        nvmesub_conn_delete(s, &s->conns[other]); /* only a claim: it makes room */
+    }
     if (host->ending != 0)
         return nvmesub_connect_hold(r, c->host);
     if (other != SNIC_NVMESUB__NONE)

@@ -589,6 +589,67 @@ static void test_nvmesub_authentication_before_all_else(void **state)
     nx_close(&x);
 }
 
+static void prove(uint32_t conn)
+{
+    struct snic_nvme_sqe e;
+    static const unsigned char message[64];
+    nx_sqe(&e, SNIC_NVME_FABRICS, SNIC_NVME_FABRICS_AUTH_SEND, sizeof(message));
+    struct nx_cmd *a = nx_send(&x, conn, &e, message);
+    nx_pump(&x);
+    snic_nvmesub_auth_done(x.s, &a->c, 0);
+    snic_nvmesub_authenticated(x.s, conn);
+    if (x.conn[conn].attached)
+        snic_nvmesub_io_authenticated(&x.conn[conn].q);
+    nx_pump(&x);
+    assert_true(a->done);
+    nx_free(a);
+}
+
+static uint32_t connect_one(uint32_t conn, uint16_t qid, uint16_t cntlid)
+{
+    struct snic_nvme_connect_data d;
+    struct snic_nvme_sqe e;
+    nx_connect_data(&d, 1, cntlid);
+    nx_connect_sqe(&e, qid, qid == 0 ? 32 : 8, 0);
+    return nx_run(&x, conn, &e, &d);
+}
+
+/** A client that only knows a host's names neither keeps a queue from it nor fences it. */
+static void test_nvmesub_claims_make_room_for_the_host(void **state)
+{
+    (void)state;
+    struct snic_nvmesub_stats st;
+    nx_open(&x, NULL);
+    nx_ns(&x, 1, 100);
+    assert_int_equal(snic_nvmesub_allow(x.s, nx_nqn(1), SNIC_NVMESUB_HOST_AUTH, NULL, 0), 0);
+    struct nx_ctrl c = {.conn = nx_conn(&x, 0), .host = 1};
+    assert_int_equal(connect_one(c.conn, 0, SNIC_NVME_CNTLID_DYNAMIC), 0);
+    c.cntlid = (uint16_t)x.last->c.cqe.dw0;
+    prove(c.conn);
+    assert_int_equal(nx_cc(&x, &c, NX_CC_EN), 0);
+    uint32_t claim = nx_conn(&x, 0), q = nx_conn(&x, 0), late = nx_conn(&x, 0);
+    assert_int_equal(connect_one(claim, 1, c.cntlid), 0);
+    assert_int_equal(connect_one(q, 1, c.cntlid), 0);
+    assert_false(x.conn[claim].open);
+    prove(q);
+    assert_int_equal(connect_one(late, 1, c.cntlid), NX_DNR(SEQUENCE));
+    struct snic_nvmesub_op op;
+    assert_int_equal(nx_io(&x, q, SNIC_NVME_IO_READ, 1, 0, &op), SNIC_NVMESUB_IO_RUN);
+    claim = nx_conn(&x, 0);
+    assert_int_equal(connect_one(claim, 2, c.cntlid), 0);
+    snic_nvmesub_get_stats(x.s, &st);
+    uint64_t fences = st.fences;
+    nx_lost(&x, claim);
+    nx_pump(&x);
+    snic_nvmesub_get_stats(x.s, &st);
+    assert_int_equal(st.fences, fences);
+    nx_lost(&x, q); /* a proven one may have started something */
+    nx_pump(&x);
+    snic_nvmesub_get_stats(x.s, &st);
+    assert_int_equal(st.fences, fences + 1);
+    nx_close(&x);
+}
+
 /* ---- Discovery ---- */
 
 static void test_nvmesub_discovery_log(void **state)
@@ -676,6 +737,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmesub_namespace_removal_quiesces),
         cmocka_unit_test(test_nvmesub_abort),
         cmocka_unit_test(test_nvmesub_authentication_before_all_else),
+        cmocka_unit_test(test_nvmesub_claims_make_room_for_the_host),
         cmocka_unit_test(test_nvmesub_discovery_log),
     };
     return SUPPORT_MAIN(argc, argv, tests);
