@@ -94,6 +94,8 @@ void nvmet_auth_command(struct nvmet_sub *sub, const struct snic_nvmesub_action 
     if (seat->auth.state == SNIC_NVMEAUTH_OVER) {
         cmd->auth = NVMET_AUTH_OVER;
         sub->s->stats.denied++;
+    } else if (seat->auth.state == SNIC_NVMEAUTH_FAILING) {
+        cmd->auth = NVMET_AUTH_FAILING;
     } else if (seat->auth.state == SNIC_NVMEAUTH_DONE && seat->unproven &&
                nvmet_seat_full(sub->s, sub, seat->auth.hostnqn)) {
         cmd->auth = NVMET_AUTH_OVER; /* claims were not counted */

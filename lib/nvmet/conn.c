@@ -174,6 +174,8 @@ static void nvmet_conn_proof(struct nvmet_conn *c, uint8_t result)
 {
     if (result == NVMET_AUTH_PENDING && c->proof_ns == SNIC_NEVER)
         c->proof_ns = snic_loop_now(c->s->loop) + c->s->first->auth.limit_ns;
+    if (result == NVMET_AUTH_FAILING)
+        c->proof_ns = snic_min_u64(c->proof_ns, snic_loop_now(c->s->loop) + c->s->o.close_ns);
     if (result != NVMET_AUTH_DONE)
         return;
     c->proof_ns = SNIC_NEVER;

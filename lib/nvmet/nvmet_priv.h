@@ -94,6 +94,7 @@ enum nvmet_back { NVMET_BACK_NONE = 0, NVMET_BACK_DONE, NVMET_BACK_GRANTED, NVME
 enum nvmet_auth_result {
     NVMET_AUTH_NONE = 0,
     NVMET_AUTH_PENDING,
+    NVMET_AUTH_FAILING, /* the host may still fetch the reason */
     NVMET_AUTH_DONE,
     NVMET_AUTH_OVER
 };

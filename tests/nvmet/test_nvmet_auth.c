@@ -278,6 +278,24 @@ static void test_nvmet_auth_too_slow_closed(void **state)
     close_all();
 }
 
+/* A host that fails, but does not fetch the failure, is not served much longer. */
+static void test_nvmet_auth_failed_again_soon_closed(void **state)
+{
+    (void)state;
+    tx_opts(&x);
+    x.o.close_ns = 5000 * TX_MS;
+    open_target();
+    assert_int_equal(nh_admin(&admin, &x.h[0]), 0);
+    assert_int_equal(nh_io_queue(&io, &admin, 1), 0);
+    memset(data, 0, sizeof(data));
+    (void)nh_auth(&io, SNIC_NVME_FABRICS_AUTH_SEND, data, 72);
+    tx_run(&x, 4900 * TX_MS);
+    assert_int_equal(nh_io(&io, SNIC_NVME_IO_READ, 1, 0, 1, data, sizeof(data)), 0);
+    tx_run(&x, 200 * TX_MS);
+    assert_int_equal(nh_io(&io, SNIC_NVME_IO_READ, 1, 0, 1, data, sizeof(data)), NH_ENDED);
+    close_all();
+}
+
 /* Clients that only know a host's name take neither its share of connections nor all places. */
 static void claims_keep_no_host_out(const char *subnqn)
 {
@@ -371,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_nvmet_auth_wrong_key_ends_connection, tx_with_loops),
         cmocka_unit_test_setup(test_nvmet_auth_wrong_commands, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_too_slow_closed, tx_without_switch),
+        cmocka_unit_test_setup(test_nvmet_auth_failed_again_soon_closed, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_claims_keep_no_host_out, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_late_proofs_bounded, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_late_proofs_bounded, tx_with_loops),
