@@ -174,7 +174,7 @@ int snic_nvmet_subsystem_remove(struct snic_nvmet *t, uint32_t subsystem,
     if (sub == NULL)
         return SNIC_ENOENT;
     for (uint32_t i = 1; i <= t->o.namespaces_max; i++)
-        if (sub->devs[i - 1].io != NULL || snic_nvmesub_get_ns(sub->engine, i, &status) == 0)
+        if (snic_nvmesub_get_ns(sub->engine, i, &status) == 0)
             return SNIC_EBUSY;
     sub->removed = removed;
     sub->removed_ctx = ctx;
