@@ -354,7 +354,7 @@ SNIC_API void snic_nvmesub_quiesced(struct snic_nvmesub *s, uint32_t nsid, uint6
 
 /**
  * Allow a host, or replace its rule; both borrowed for the call. Its controllers from elsewhere
- * than the new rule has it end. [owner]
+ * than the new rule has it end, and all if it must authenticate and had not to before. [owner]
  * @param ranges  where it may come from; none: anywhere
  * @return 0; SNIC_EINVAL an NQN, flag, range or count; SNIC_ENOSPC allowed_max rules
  */

@@ -8,15 +8,16 @@ static int nvmesub_range_fine(const struct snic_nvmesub_range *r)
            (r->family == SNIC_NVME_ADRFAM_IPV6 && r->bits <= 128);
 }
 
-/* Controllers of the host from addresses that its new rule does not have end. */
-static void nvmesub_rule_apply(struct snic_nvmesub *s, const struct nvmesub_rule *r)
+/* Controllers of the host from addresses that its new rule does not have end; all, if a proof is
+ * required that was not before. */
+static void nvmesub_rule_apply(struct snic_nvmesub *s, const struct nvmesub_rule *r, int unproven)
 {
     for (uint32_t i = 0; i < s->opts.controllers_max; i++) {
         struct nvmesub_ctrl *c = &s->ctrls[i];
         if (c->state != NVMESUB_CTRL_LIVE || strcmp(s->hosts[c->host].nqn, r->nqn) != 0)
             continue;
         c->rule = (uint32_t)(r - s->rules);
-        if (!nvmesub_rule_admits(r, &s->conns[c->admin].peer.address))
+        if (unproven || !nvmesub_rule_admits(r, &s->conns[c->admin].peer.address))
             nvmesub_ctrl_end(s, c, SNIC_NVMESUB_BY_OWNER, 1);
     }
 }
@@ -36,6 +37,7 @@ int snic_nvmesub_allow(struct snic_nvmesub *s, const char *hostnqn, uint32_t fla
             r = &s->rules[i];
     if (r == NULL)
         return SNIC_ENOSPC;
+    uint32_t before = r->used ? r->flags : 0U;
     memset(r, 0, sizeof(*r));
     r->used = 1;
     r->flags = (uint8_t)flags;
@@ -43,7 +45,7 @@ int snic_nvmesub_allow(struct snic_nvmesub *s, const char *hostnqn, uint32_t fla
     if (count != 0)
         memcpy(r->ranges, ranges, count * sizeof(*ranges));
     memcpy(r->nqn, hostnqn, strlen(hostnqn) + 1);
-    nvmesub_rule_apply(s, r);
+    nvmesub_rule_apply(s, r, (flags & ~before & SNIC_NVMESUB_HOST_AUTH) != 0);
     return 0;
 }
 

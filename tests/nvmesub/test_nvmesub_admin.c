@@ -650,6 +650,29 @@ static void test_nvmesub_claims_make_room_for_the_host(void **state)
     nx_close(&x);
 }
 
+/** A rule that begins to require a proof ends unproven controllers; one that required it already
+ * does not. */
+static void test_nvmesub_proof_newly_required(void **state)
+{
+    (void)state;
+    nx_open(&x, NULL);
+    struct nx_ctrl c = nx_admin(&x, 1, 0, 0), other = nx_admin(&x, 2, 0, 0);
+    assert_int_equal(snic_nvmesub_allow(x.s, nx_nqn(1), 0, NULL, 0), 0);
+    nx_pump(&x);
+    assert_true(x.conn[c.conn].open);
+    assert_int_equal(snic_nvmesub_allow(x.s, nx_nqn(1), SNIC_NVMESUB_HOST_AUTH, NULL, 0), 0);
+    nx_pump(&x);
+    assert_false(x.conn[c.conn].open);
+    assert_true(x.conn[other.conn].open);
+    c.conn = nx_conn(&x, 0);
+    assert_int_equal(connect_one(c.conn, 0, SNIC_NVME_CNTLID_DYNAMIC), 0);
+    prove(c.conn);
+    assert_int_equal(snic_nvmesub_allow(x.s, nx_nqn(1), SNIC_NVMESUB_HOST_AUTH, NULL, 0), 0);
+    nx_pump(&x);
+    assert_true(x.conn[c.conn].open);
+    nx_close(&x);
+}
+
 /* ---- Discovery ---- */
 
 static void test_nvmesub_discovery_log(void **state)
@@ -738,6 +761,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmesub_abort),
         cmocka_unit_test(test_nvmesub_authentication_before_all_else),
         cmocka_unit_test(test_nvmesub_claims_make_room_for_the_host),
+        cmocka_unit_test(test_nvmesub_proof_newly_required),
         cmocka_unit_test(test_nvmesub_discovery_log),
     };
     return SUPPORT_MAIN(argc, argv, tests);
