@@ -19,7 +19,6 @@ static struct {
     } host[TG_HOSTS];
     const char *names[TG_HOSTS];
     uint32_t count;
-    uint32_t groups;
 } keys;
 
 static const char *const group_names[] = {"null",      "ffdhe2048", "ffdhe3072",
@@ -38,9 +37,9 @@ int tg_keys_groups(void *target, const char *text)
             i++;
         if (i == SNIC_COUNTOF(group_names))
             return -1;
-        keys.groups |= 1u << i;
+        tg.auth_groups |= 1u << i;
     }
-    return keys.groups != 0 ? 0 : -1;
+    return tg.auth_groups != 0 ? 0 : -1;
 }
 
 static int find(const char *nqn)
@@ -131,7 +130,7 @@ void tg_keys_begin(struct snic_nvmet *t)
         return;
     o.ops = snic_nvmeauth_openssl();
     o.random = snic_nvmeauth_openssl_random;
-    o.groups = keys.groups;
+    o.groups = tg.auth_groups;
     if (o.ops == NULL)
         ex_die("--auth-keys: this program was built without libcrypto (libssl-dev)");
     read_file(tg.auth_keys);

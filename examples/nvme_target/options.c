@@ -152,6 +152,8 @@ static void check(void)
             check_subsystem(&tg.subs[i]);
     if (tg.tenant_count > 0 && !tg.fair)
         ex_usage("--weight has no effect without --fair");
+    if (tg.auth_groups != 0 && tg.auth_keys == NULL)
+        ex_usage("--auth-groups has no effect without --auth-keys");
     if (!snic_is_pow2(tg.transfer))
         ex_usage("--transfer %" PRIu64 ": not a power of two", tg.transfer);
     if (tg.memory < 2 * tg.transfer || tg.memory % 4096 != 0)
@@ -214,8 +216,9 @@ static const struct ex_option table[] = {
     {"auth-keys", EX_TEXT, &tg.auth_keys, "FILE",
      "hosts have to authenticate (DH-HMAC-CHAP): lines HOSTNQN SECRET [CTRLSECRET]", 0, 0, NULL},
     {"auth-groups", EX_PARSE, NULL, "null|ffdhe2048|...,...",
-     "permitted DH groups (all; of those that a host has: ffdhe2048 first, null last)", 0, 0,
-     tg_keys_groups},
+     "permitted DH groups (null to ffdhe4096; of those that a host has: ffdhe2048 first, null "
+     "last)",
+     0, 0, tg_keys_groups},
     {"loops", EX_NUMBER, &tg.loops, "N",
      "threads: each has connections, and every N-th namespace (1)", 1, 16, NULL},
     {"stats", EX_NUMBER, &tg.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},

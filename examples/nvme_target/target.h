@@ -127,6 +127,7 @@ struct tg_options {
     uint64_t loops;
     const char *metrics;
     const char *auth_keys;
+    uint32_t auth_groups; /* 0: the default */
     enum ex_level level;
     int fair;
     int cached;

@@ -171,7 +171,8 @@ typedef int (*snic_nvmet_random_fn)(struct snic_nvmeauth_random *out);
 struct snic_nvmet_auth_opts {
     uint32_t opts_size;
     uint32_t hashes;   /**< permitted, SNIC_NVMEAUTH_HASHES or a part; default all               */
-    uint32_t groups;   /**< permitted, SNIC_NVMEAUTH_GROUPS or a part; default all                */
+    uint32_t groups;   /**< permitted, SNIC_NVMEAUTH_GROUPS or a part; default null to ffdhe4096,
+                            as a client without a key makes the first loop compute with them */
     uint32_t reserved; /**< 0                                                                   */
     uint64_t limit_ns; /**< from Connect, and of a transaction; default 120 s                    */
     const struct snic_nvmeauth_ops *ops; /**< borrowed until close: snic_nvmeauth_openssl() */

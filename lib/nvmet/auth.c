@@ -6,6 +6,12 @@
  */
 #include "nvmet/nvmet_priv.h"
 
+/* Larger groups cost the owner's loop much, at the wish of clients that have no key. */
+enum {
+    NVMET_AUTH_GROUPS = 1 << SNIC_NVMEAUTH_DH_NULL | 1 << SNIC_NVMEAUTH_FFDHE2048 |
+                        1 << SNIC_NVMEAUTH_FFDHE3072 | 1 << SNIC_NVMEAUTH_FFDHE4096
+};
+
 int snic_nvmet_auth(struct snic_nvmet *t, const struct snic_nvmet_auth_opts *o)
 {
     struct snic_nvmet_auth_opts full;
@@ -19,7 +25,7 @@ int snic_nvmet_auth(struct snic_nvmet *t, const struct snic_nvmet_auth_opts *o)
         if (t->subs[i].engine != NULL)
             return SNIC_EBUSY;
     full.hashes += full.hashes == 0 ? SNIC_NVMEAUTH_HASHES : 0;
-    full.groups += full.groups == 0 ? SNIC_NVMEAUTH_GROUPS : 0;
+    full.groups += full.groups == 0 ? NVMET_AUTH_GROUPS : 0U;
     full.limit_ns += full.limit_ns == 0 ? UINT64_C(120000000000) : 0;
     t->auth = full;
     return 0;

@@ -115,6 +115,21 @@ static void test_nvmet_auth_hosts_served(void **state)
     close_all();
 }
 
+/* Groups that cost more are refused unless they are asked for. */
+static void test_nvmet_auth_largest_groups_refused(void **state)
+{
+    (void)state;
+    tx_opts(&x);
+    open_target();
+    for (uint32_t group = SNIC_NVMEAUTH_FFDHE6144; group <= SNIC_NVMEAUTH_FFDHE8192; group++) {
+        x.h[0].groups = 1U << group;
+        assert_int_equal(nh_admin(&admin, &x.h[0]), SNIC_NVME_SC_AUTH_REQUIRED);
+        assert_int_equal(admin.proof.failure, SNIC_NVMEAUTH_NO_GROUP);
+        nh_close(&admin);
+    }
+    close_all();
+}
+
 static void wait_end(struct nh_queue *q)
 {
     while (!q->ended)
@@ -383,6 +398,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_nvmet_auth_hosts_served, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_hosts_served, tx_with_loops),
+        cmocka_unit_test_setup(test_nvmet_auth_largest_groups_refused, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_nothing_before, tx_without_switch),
         cmocka_unit_test_setup(test_nvmet_auth_nothing_before, tx_with_loops),
         cmocka_unit_test_setup(test_nvmet_auth_wrong_key_ends_connection, tx_without_switch),
