@@ -145,7 +145,10 @@ static void record_removed(struct tg_namespace *ns)
 static void namespace_saved(int failed)
 {
     remove_failed = failed;
-    tg_record_remove(removing, record_removed);
+    if (failed) /* the file has it still, and the next start gives it back */
+        tg_record_leave(removing, record_removed);
+    else
+        tg_record_remove(removing, record_removed);
 }
 
 static void namespace_down(void)

@@ -137,6 +137,14 @@ void tg_record_remove(struct tg_namespace *ns, void (*after)(struct tg_namespace
         record_unlink(ns);
 }
 
+void tg_record_leave(struct tg_namespace *ns, void (*after)(struct tg_namespace *ns))
+{
+    if (ns->record.busy)
+        ns->record.after = after;
+    else
+        after(ns);
+}
+
 /* ---- Read ---- */
 
 /* @return bytes; -1 with an error; 0: there is no such file */

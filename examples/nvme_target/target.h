@@ -279,6 +279,8 @@ void tg_persist(void *ctx, uint32_t subsystem, uint32_t nsid, uint64_t sequence)
 int tg_record_restore(struct tg_namespace *ns, struct tg_error *e);
 /** Remove the file, if there is one; then @p after, unless it is NULL. */
 void tg_record_remove(struct tg_namespace *ns, void (*after)(struct tg_namespace *ns));
+/** The file stays; @p after when no write of it is under way. */
+void tg_record_leave(struct tg_namespace *ns, void (*after)(struct tg_namespace *ns));
 
 /* ---- control.c, command.c: `ctl` ---- */
 

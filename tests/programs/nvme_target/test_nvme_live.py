@@ -3,6 +3,7 @@
 """Changes by `nvme_target ctl` as connected hosts notice them:
 test_nvme_live.py NVME_TARGET NVME_DRIVER [NAME...]"""
 import contextlib
+import os
 import sys
 
 from nvmectl import HOST_A, HOST_B, NQN, Host, Target, run
@@ -237,6 +238,28 @@ def test_reservations_of_a_namespace_removed_are_gone(target, driver):
         assert c.good("report", 1) == "type 0 ptpl 0"
         b.close()
         c.close()
+
+
+def test_reservations_stay_with_a_namespace_that_is_saved(target, driver):
+    """A removal that could not be saved: the next start has the namespace, and its reservations."""
+    with serving(target, driver, LINES) as (t, a):
+        a.good("connect")
+        a.good("register", 0x11, 3)
+        a.good("acquire", 0x11, 1)
+        a.good("close")
+        t.good("save")
+        os.rename(t.config, t.path("kept"))
+        os.mkdir(t.config)
+        code, _, err = t.ctl("namespace", "remove", NQN, "1")
+        assert code == 1 and "not saved" in err, err
+        os.rmdir(t.config)
+        os.rename(t.path("kept"), t.config)
+        t.kill()
+        t.start()
+        b = Host(driver, t)
+        b.good("connect")
+        assert b.good("report", 1) == "type 1 ptpl 1 1:11:1"
+        b.close()
 
 
 def test_reservations_damaged_named(target, driver):
