@@ -34,14 +34,27 @@ static struct tg_subsystem *leaving;
 
 /* ---- show ---- */
 
+/* A name as the host has sent it, for a terminal. */
+static void show_name(const char *name, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s", name);
+    for (char *p = out; *p != 0; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+}
+
 static void show_controllers(struct tg_text *out, const struct tg_subsystem *s)
 {
     const struct snic_nvmesub *engine = snic_nvmet_engine(tg_target(), (uint32_t)s->number);
     struct snic_nvmesub_ctrl_status c;
-    for (uint32_t i = 0; i < tg.connections * tg.loops; i++)
-        if (snic_nvmesub_get_ctrl(engine, i, &c) == 0)
-            tg_text_add(out, "  controller %u: host %s, port %u, %u I/O queues%s\n", c.cntlid,
-                        c.hostnqn, c.port, c.queues, c.ending ? ", ending" : "");
+    char name[SNIC_NVME_NQN_BYTES];
+    for (uint32_t i = 0; i < tg.connections * tg.loops; i++) {
+        if (snic_nvmesub_get_ctrl(engine, i, &c) != 0)
+            continue;
+        show_name(c.hostnqn, name, sizeof(name));
+        tg_text_add(out, "  controller %u: host %s, port %u, %u I/O queues%s\n", c.cntlid, name,
+                    c.port, c.queues, c.ending ? ", ending" : "");
+    }
 }
 
 static void show_namespace(struct tg_text *out, const struct tg_subsystem *s,

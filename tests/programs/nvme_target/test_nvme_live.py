@@ -134,6 +134,14 @@ def test_hosts_allowed_and_denied(target, driver):
         c.close()
 
 
+def test_host_names_shown_without_control_characters(target, driver):
+    lines = [LINES[0], "host %s any" % NQN, LINES[2]]
+    with serving(target, driver, lines, [("nqn.x\x1b[2J\ny", 1)]) as (t, a):
+        a.good("connect")
+        show = t.good("show")
+        assert "host nqn.x?[2J?y, port" in show and "\x1b" not in show, show
+
+
 def test_ana_changed(target, driver):
     with serving(target, driver, [*LINES, "namespace %s 2 memory=64K group=2" % NQN]) as (t, a):
         a.good("connect")
