@@ -294,10 +294,21 @@ static int command_ana(char **words, int count, struct tg_call *c)
 
 static int command_tenant(const char *kind, char **words, int count, struct tg_call *c)
 {
-    struct tg_tenant t;
+    static struct tg_tenant before[TG_TENANTS];
+    uint32_t before_count = tg.tenant_count;
+    struct tg_tenant t, usual = {.weight = 1};
+    struct tg_error ignored;
+    memcpy(before, tg.tenants, sizeof(before));
     if (tg_read_tenant(kind, words, count, &t, &c->e) != 0 || tg_tenant_set(&t, &c->e) != 0)
         return TG_FAILED;
-    return tg_tenant_up(&t, &c->e) == 0 ? TG_SAVE : TG_FAILED;
+    if (tg_tenant_up(&t, &c->e) == 0)
+        return TG_SAVE;
+    memcpy(tg.tenants, before, sizeof(before)); /* and on devices that have taken it */
+    tg.tenant_count = before_count;
+    memcpy(usual.nqn, t.nqn, sizeof(usual.nqn));
+    const struct tg_tenant *old = tg_tenant_find(t.nqn);
+    (void)tg_tenant_up(old != NULL ? old : &usual, &ignored);
+    return TG_FAILED;
 }
 
 static int command_weight(char **words, int count, struct tg_call *c)
