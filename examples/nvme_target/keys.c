@@ -96,7 +96,7 @@ static int read_line(char **words, int count, struct tg_error *e)
 
 static void read_file(const char *path)
 {
-    static char text[TG_LINE + 2];
+    static char text[TG_LINE + 2], buffer[4096];
     char *words[TG_WORDS];
     struct tg_error e;
     struct stat s;
@@ -107,6 +107,7 @@ static void read_file(const char *path)
         ex_die("%s (--auth-keys) has secrets, and others may read it, or it is another user's: "
                "chmod 600",
                path);
+    (void)setvbuf(f, buffer, _IOFBF, sizeof(buffer)); /* one that can be wiped */
     for (unsigned line = 1; fgets(text, sizeof(text), f) != NULL; line++) {
         size_t n = strlen(text);
         if (n > TG_LINE || (n > 0 && text[n - 1] != '\n' && !feof(f)))
@@ -119,8 +120,9 @@ static void read_file(const char *path)
     }
     if (ferror(f))
         ex_die("cannot read %s (--auth-keys): %s", path, strerror(errno));
-    snic_nvmeauth_wipe(text, sizeof(text));
     (void)fclose(f);
+    snic_nvmeauth_wipe(text, sizeof(text));
+    snic_nvmeauth_wipe(buffer, sizeof(buffer));
 }
 
 void tg_keys_begin(struct snic_nvmet *t)
