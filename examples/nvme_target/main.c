@@ -214,11 +214,11 @@ int main(int argc, char **argv)
         tg_files_begin(g.loop);
         tg_control_begin(g.loop, g.net, tg.socket);
     }
+    ex_signals(g.loop, stop, NULL); /* who reads "ready" may end it at once */
     for (uint32_t i = 0; i < tg.listens; i++)
         add_listener(&tg.listen[i]);
     snic_timer_init(&g.timer, watch);
     snic_loop_arm(g.loop, &g.timer, snic_loop_now(g.loop) + UINT64_C(1000000000));
-    ex_signals(g.loop, stop, NULL);
     tg_loops_run();
     int r = snic_loop_run(g.loop);
     tg_loops_stop();

@@ -10,7 +10,7 @@
  * Threads     [owner] one thread owns an object; the other functions are [any].
  * Progress    No call waits. What costs time is the Diffie-Hellman exchange, once in put and once
  *             in get of the controller, twice in step of the host: below 1 ms with ffdhe2048, some
- *             20 ms with ffdhe8192, nothing with the null group.
+ *             10 ms with ffdhe8192, nothing with the null group.
  * Errors      A negative SNIC_E*; then nothing changed. What the peer sends wrong becomes a
  *             failure message, and the state FAILING or FAILED.
  * Units       bytes.
