@@ -373,9 +373,11 @@ static void run_setup_sched(struct run *r)
                            .gimbal = r->opts.gimbal,
                            .device_scale = r->opts.device_scale,
                            .parda_latency_ns = r->opts.parda_latency_ns};
-    struct snic_gimbal_opts gimbal = *r->opts.gimbal;
+    struct snic_gimbal_opts gimbal = {.opts_size = sizeof(gimbal)};
     uint32_t *weight = run_memory(r->count, sizeof(*weight));
 
+    if (r->opts.gimbal != NULL) /* else another scheduler's, or the defaults */
+        gimbal = *r->opts.gimbal;
     for (uint32_t i = 0; i < r->count; i++) {
         weight[i] = r->tenants[i].job->weight;
         if (gimbal.groups_max < r->tenants[i].job->group)
