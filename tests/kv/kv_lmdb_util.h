@@ -41,6 +41,7 @@ enum { KVL_BLOCK = SNIC_KVOP_BLOCK };
 struct kvl {
     struct snic_loop *loop;
     struct snic_kv *kv;
+    uint64_t timeout_ns; /* of the requests that begin from now on; 0: the handle's */
 };
 
 struct kvl_call {
@@ -60,6 +61,7 @@ static inline int kvl_try(struct kvl *k, const struct snic_kv_lmdb_opts *o, char
     char own[256];
     text = text == NULL ? own : text;
     k->kv = NULL;
+    k->timeout_ns = 0;
     if (snic_loop_uring_open(&k->loop, NULL) != 0)
         support_skip_program("no io_uring");
     int error = 0;
@@ -94,6 +96,7 @@ static inline void kvl_begin(struct kvl *k, struct kvl_call *c)
     c->done = 0;
     c->req.done = kvl_done;
     c->req.op = &c->op;
+    c->req.timeout_ns = k->timeout_ns;
     int n = snic_kv_submit(k->kv, &one, 1);
     if (n != 1) {
         c->op.result = n < 0 ? n : SNIC_EAGAIN;

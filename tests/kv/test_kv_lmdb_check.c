@@ -201,7 +201,8 @@ static void test_kv_lmdb_check_meta_being_written_waited_for(void **state)
     check_end();
 }
 
-/* Another process has the write lock: a change times out, the handle is used on. */
+/* Another process has the write lock: a change times out, the handle is used on. What the lock is
+ * free for may take as long as the disk does: those changes have no limit of their own. */
 static void test_kv_lmdb_check_write_lock_held_times_out(void **state)
 {
     struct kvl k;
@@ -209,15 +210,18 @@ static void test_kv_lmdb_check_write_lock_held_times_out(void **state)
     (void)state;
     check_begin();
     assert_int_equal(check_open(&k, 100000000, text), 0);
+    k.timeout_ns = SNIC_NEVER;
     assert_int_equal(kvl_put(&k, 1, 1, 1, SNIC_KVOP_DURABLE), 0);
     for (uint64_t i = 0; i < 2; i++) {
         check_command('b');
+        k.timeout_ns = 0; /* the handle's */
         for (uint64_t n = 0; n < 1 + 9 * i; n++) {
             int64_t r = kvl_put(&k, 1, 2 + n, 2, SNIC_KVOP_DURABLE);
             if (r != SNIC_ETIMEDOUT && r != SNIC_EUNKNOWN)
                 assert_int_equal(r, SNIC_ETIMEDOUT);
         }
         check_command('e');
+        k.timeout_ns = SNIC_NEVER;
         assert_int_equal(kvl_put(&k, 1, 50 + i, 3, SNIC_KVOP_DURABLE), 0);
         assert_int_equal(kvl_get(&k, 1, 1, 0), 1);
         assert_int_equal(kvl_get(&k, 1, 50 + i, 0), 3);
@@ -252,7 +256,7 @@ static void test_kv_lmdb_check_silent_handle_busy(void **state)
     assert_non_null(strstr(text, "does not answer"));
     assert_int_equal(kill(pid, SIGCONT), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_int_equal(check_open(&k, 300000000, text), 0);
+    assert_int_equal(check_open(&k, 0, text), 0);
     kvl_close(&k);
     (void)close(go[0]);
     (void)close(go[1]);
