@@ -4,10 +4,9 @@
 
     test_tenants.py PROGRAM FOLDER_OF_JOBS [--only NAME]
 
-Exit code: 0, or 1. Figures are asserted in simulated time only.
+Exit code: 0, or 1. Figures are asserted in simulated time only. A run on a file ends when every
+tenant has done so many I/Os: how long that takes depends on the disk and on who else has the CPUs.
 """
-import hashlib
-import json
 import os
 import re
 import shutil
@@ -15,77 +14,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import xml.etree.ElementTree as xml
 
-WAIT = 300
-PROGRAM = JOBS = WORK = None
+from tenants_run import (PLACE, WAIT, by_name, catches, digest, fresh, job, killed_if_raised,
+                         measured, measured_alone, measured_until, run, start)
+
 SCHEDULERS = ["gimbal", "fifo", "reflex", "parda", "flashfq"]
 NIGHTLY = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
 SANITIZED = os.environ.get("SNIC_SANITIZED", "") != ""
 TURN = int(os.environ.get("SNIC_TURN", "") or 1)
-
-
-def run(*args, code=0):
-    """What it printed: (stdout, stderr)"""
-    r = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, timeout=WAIT,
-                       check=False, cwd=WORK)
-    assert r.returncode == code, "%s: exit code %d, not %d\n%s%s" % (
-        " ".join(map(str, args)), r.returncode, code, r.stdout, r.stderr)
-    return r.stdout, r.stderr
-
-
-def job(text, name="job.ini"):
-    path = os.path.join(WORK, name)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-    return path
-
-
-def fresh(name, size=None):
-    path = os.path.join(WORK, name)
-    if os.path.exists(path):
-        os.remove(path)
-    if size is not None:
-        with open(path, "wb") as f:
-            f.write(b"keep" * (size // 4))
-    return path
-
-
-def digest(path):
-    with open(path, "rb") as f:
-        return hashlib.sha256(f.read()).hexdigest()
-
-
-def measured(*args):
-    """The JSON of a run, checked for itself, and what was printed."""
-    path = fresh("out.json")
-    out, _ = run(*args, "--json", path)
-    with open(path, encoding="utf-8") as f:
-        j = json.load(f)
-    check_json(j)
-    rows = {line.split()[0] for line in out.splitlines() if line}
-    for t in j["tenants"]:
-        assert t["name"] in rows, "no row for %s:\n%s" % (t["name"], out)
-    return j, out
-
-
-def check_json(j):
-    tenants = j["tenants"]
-    total = sum(t["read_bytes"] + t["write_bytes"] for t in tenants)
-    for t in tenants:
-        n = t["reads"] + t["writes"]
-        b = t["read_bytes"] + t["write_bytes"]
-        if t["seconds"] > 0:
-            assert abs(t["ios_per_second"] - n / t["seconds"]) <= 1e-3 * n / t["seconds"] + 1
-            assert abs(t["bytes_per_second"] - b / t["seconds"]) <= 1e-3 * b / t["seconds"] + 1
-        if total:
-            assert abs(t["share_percent"] - 100 * b / total) < 0.01, t
-        assert t["p50_us"] <= t["p99_us"] <= t["p999_us"], t
-        if n:
-            assert t["average_us"] > 0, t
-    if total:
-        assert abs(sum(t["share_percent"] for t in tenants) - 100) < 0.1
 
 
 def schedulers():
@@ -93,10 +32,6 @@ def schedulers():
     if NIGHTLY or not SANITIZED:
         return SCHEDULERS
     return ["gimbal", SCHEDULERS[1 + TURN % (len(SCHEDULERS) - 1)]]
-
-
-def by_name(j):
-    return {t["name"]: t for t in j["tenants"]}
 
 
 # ---- Mistakes ----
@@ -147,7 +82,7 @@ def test_options():
         assert out == "" and text in err, (args, err)
     for args, text in [
             (("--job", "missing.ini", "--ssd", "dct983"), "missing.ini: No such file"),
-            (("--job", WORK, "--ssd", "dct983"), "Is a directory"),
+            (("--job", PLACE.work, "--ssd", "dct983"), "Is a directory"),
             (("--job", j, "--ssd", "dct984"), "is not dct983 or p3600"),
             (("--job", j, "--ssd", "dct98"), "is not dct983 or p3600"),
             (("--job", j, "--ssd", "p3600,new"), "'new' is not clean or fragmented"),
@@ -156,7 +91,7 @@ def test_options():
             (("--job", j, "--ssd", "dct983", "--seconds", "1", "--json", "/dev/full"),
              "cannot write /dev/full"),
             (("--job", j, "--device", fresh("missing")), "--size N makes it"),
-            (("--job", j, "--device", WORK), "neither a file nor a block device"),
+            (("--job", j, "--device", PLACE.work), "neither a file nor a block device"),
             (("--job", j, "--device", "/dev/null"), "neither a file nor a block device"),
             (("--job", j, "--device", device, "--size", "2M"), "has 1048576 bytes only")]:
         usage = any(t in text for t in ("dct983 or", "clean or", "multiple of", "bytes only"))
@@ -209,7 +144,7 @@ def test_fio_s_own_options_are_known():
             "runtime=1\n[some readers]\nrw=randread\n[writers]\nrw=write\nnumjobs=2\n"
             "bssplit=4k/50:8k/50\n", "both.fio")
     r = subprocess.run([fio, "--parse-only", j], capture_output=True, text=True, check=False,
-                       cwd=WORK)
+                       cwd=PLACE.work)
     assert r.returncode == 0, r.stdout + r.stderr
     out, _ = run("--job", j, "--ssd", "dct983", "--seconds", 1)
     assert "some_readers" in out and "writers" in out, out
@@ -240,11 +175,11 @@ def test_nothing_is_overwritten_unasked():
     for rw in ("write", "randwrite", "rw", "randrw"):
         _, err = run("--job", job("[r]\n[w]\nrw=%s\n" % rw), "--device", device, code=1)
         assert "--overwrite allows it" in err and digest(device) == before
-    j, _ = measured("--job", job("[r]\nrw=randread\niodepth=4\n"), "--device", device, "--seconds",
-                    1, "--scheduler", "fifo")
+    j, _ = measured_until({"r": 1}, "--job", job("[r]\nrw=randread\niodepth=4\n"), "--device",
+                          device, "--scheduler", "fifo")
     assert by_name(j)["r"]["reads"] > 0 and digest(device) == before
-    j, _ = measured("--job", job("[w]\nrw=write\n"), "--device", device, "--seconds", 1,
-                    "--overwrite", "--scheduler", "fifo")
+    j, _ = measured_until({"w": 1}, "--job", job("[w]\nrw=write\n"), "--device", device,
+                          "--overwrite", "--scheduler", "fifo")
     assert by_name(j)["w"]["writes"] > 0 and digest(device) != before
     assert os.path.getsize(device) == 1 << 20
 
@@ -266,19 +201,19 @@ def test_results_do_not_overwrite_what_is_read():
 def test_a_file_that_cannot_be_filled_is_left_empty():
     """Disk full: half a file was left, which then counted as not empty."""
     limit = "ulimit -f 2048; trap '' XFSZ; exec \"$@\""
-    args = [PROGRAM, "--job", job("[w]\nrw=write\n"), "--device", fresh("half"), "--size", "8M",
-            "--seconds", "1"]
+    args = [PLACE.program, "--job", job("[w]\nrw=write\n"), "--device", fresh("half"),
+            "--size", "8M", "--seconds", "1"]
     r = subprocess.run(["bash", "-c", limit, "sh", *args], capture_output=True, text=True,
-                       timeout=WAIT, check=False, cwd=WORK)
+                       timeout=WAIT, check=False, cwd=PLACE.work)
     assert r.returncode == 1 and "cannot fill" in r.stderr, r.stderr
-    assert os.path.getsize(os.path.join(WORK, "half")) == 0
+    assert os.path.getsize(os.path.join(PLACE.work, "half")) == 0
 
 
 def test_a_missing_file_is_made():
     for size, before in ((1 << 20, None), (2 << 20, 0)):
         device = fresh("new", before)
-        j, _ = measured("--job", job("[w]\nrw=randwrite\niodepth=4\n"), "--device", device,
-                        "--size", size, "--seconds", 1)
+        j, _ = measured_until({"w": 1}, "--job", job("[w]\nrw=randwrite\niodepth=4\n"),
+                              "--device", device, "--size", size)
         assert os.path.getsize(device) == size and by_name(j)["w"]["writes"] > 0
         with open(device, "rb") as f:
             assert f.read(4096).count(0) < 100, "it is not filled"
@@ -289,8 +224,9 @@ def test_schedulers_on_a_file():
     text = ("[a]\nrw=randread\niodepth=8\n[b]\nrw=randrw\nbssplit=4k/50:64k/50\niodepth=8\n"
             "[c]\nrw=write\nbs=128k\nnumjobs=2\niodepth=2\nrate_iops=100\npriority=3\n")
     for s in SCHEDULERS:
-        j, out = measured("--job", job(text), "--device", device, "--seconds", 1, "--overwrite",
-                          "--scheduler", s, "--device-scale", "0.5")
+        j, out = measured_until({"a": 1, "b": 32, "c.0": 1, "c.1": 1}, "--job", job(text),
+                                "--device", device, "--overwrite", "--scheduler", s,
+                                "--device-scale", "0.5")
         t = by_name(j)
         assert j["scheduler"] == s and j["errors"] == 0 and set(t) == {"a", "b", "c.0", "c.1"}
         assert t["a"]["reads"] > 0 and t["a"]["writes"] == 0
@@ -298,7 +234,7 @@ def test_schedulers_on_a_file():
         assert t["b"]["reads"] > 0 and t["b"]["writes"] > 0
         for c in ("c.0", "c.1"):
             assert t[c]["reads"] == 0 and t[c]["write_bytes"] == 131072 * t[c]["writes"] > 0
-            assert t[c]["writes"] <= 102, t[c]
+            assert t[c]["writes"] <= 100 * t[c]["seconds"] + 2, t[c]
         assert ("switch" in j) == (s == "gimbal") and j["cpu_us_per_io"] > 0
         assert "c.all" in out
 
@@ -306,22 +242,24 @@ def test_schedulers_on_a_file():
 def test_calibration_and_fair_shares_on_a_file():
     device = fresh("d", 4 << 20)
     text = "[a]\nrw=randread\niodepth=8\n[b]\nrw=randread\nbs=64k\niodepth=8\nweight=3\n"
-    j, out = measured("--job", job(text), "--device", device, "--seconds", 1, "--solo", 1, "--auto")
+    j, out = measured_alone("--job", job(text), "--device", device, "--seconds", 1, "--solo", 1,
+                            "--auto")
     m = re.search(r"^thresholds (\d+) us and (\d+) us", out, flags=re.M)
     assert m and int(m.group(1)) < int(m.group(2)), out
     for t in j["tenants"]:
         part = {"a": 1, "b": 3}[t["name"]] / 4
         assert t["section_alone"] > 0
         assert abs(t["fair"] - t["section_alone"] * part) < 1
-        assert abs(t["f_util"] - t["bytes_per_second"] / t["fair"]) < 0.001
+        rounded = 1e-5 + 0.06 * (1 + t["f_util"]) / t["fair"]
+        assert abs(t["f_util"] - t["bytes_per_second"] / t["fair"]) < rounded
     assert re.search(r"^f-Util: [\d.]+ to [\d.]+, largest deviation [\d.]+ %", out, flags=re.M)
     assert "write cost" not in out.split("under gimbal")[0]
-    _, out = measured("--job", job(text + "[w]\nrw=write\nbs=8k\n"), "--device", device,
-                      "--seconds", 1, "--overwrite", "--auto")
+    _, out = measured_alone("--job", job(text + "[w]\nrw=write\nbs=8k\n"), "--device", device,
+                            "--seconds", 1, "--overwrite", "--auto")
     m = re.search(r"^worst write cost ([\d.]+): reads have [\d.]+ times", out, flags=re.M)
     assert m and 1 <= float(m.group(1)) <= 32, out
-    _, out = measured("--job", job(text), "--device", device, "--seconds", 1, "--scheduler",
-                      "reflex")
+    _, out = measured_alone("--job", job(text), "--device", device, "--seconds", 1, "--scheduler",
+                            "reflex")
     assert re.search(r"^device scale [\d.]+: \d+ reads", out, flags=re.M), out
 
 
@@ -332,7 +270,7 @@ def test_a_device_that_fails():
     for s in ("gimbal", "fifo"):
         os.truncate(device, 4 << 20)
         with start("--job", j, "--device", device, "--seconds", 3600, "--stats", 1, "--scheduler",
-                   s) as p:
+                   s) as p, killed_if_raised(p):
             p.stdout.readline()
             os.truncate(device, 4096)
             out, err = p.communicate(timeout=WAIT)
@@ -491,7 +429,7 @@ def test_statistics():
 
 def test_the_picture():
     """Well-formed, nothing outside its frame, no number that is none."""
-    with open(os.path.join(JOBS, "dynamic.ini"), encoding="utf-8") as f:
+    with open(os.path.join(PLACE.jobs, "dynamic.ini"), encoding="utf-8") as f:
         short = re.sub(r"(?m)^(st\w+)=(\d+)$", r"\1=\g<2>0000us", f.read())
     assert short.count("0000us\n") == 4
     late = "[readers]\nstop=0.1\n[writers]\nrw=rw\nstart=0.9\n"
@@ -529,10 +467,10 @@ def check_picture(path, sections):
 
 
 def test_the_examples():
-    names = sorted(n for n in os.listdir(JOBS) if n.endswith(".ini"))
+    names = sorted(n for n in os.listdir(PLACE.jobs) if n.endswith(".ini"))
     assert len(names) >= 4
     for name in names:
-        args = ("--job", os.path.join(JOBS, name), "--ssd", "dct983", "--seconds", 1)
+        args = ("--job", os.path.join(PLACE.jobs, name), "--ssd", "dct983", "--seconds", 1)
         if name == "dynamic.ini":  # takes longer than a second, which is all that is wrong
             _, err = run(*args, code=2)
             assert [s for s in err.splitlines() if "starts after --seconds" not in s] == [], err
@@ -543,18 +481,14 @@ def test_the_examples():
 
 # ---- Ctrl-C ----
 
-def start(*args):
-    return subprocess.Popen([PROGRAM, *map(str, args)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, cwd=WORK)
-
-
 def test_interrupted():
     device = fresh("d", 4 << 20)
     j = job("[a]\nrw=randread\niodepth=4\n[b]\nrw=randread\nbs=64k\niodepth=4\n")
     for where in (("--device", device), ("--ssd", "dct983")):
         for number in (signal.SIGINT, signal.SIGTERM):
             svg = fresh("out.svg")
-            with start("--job", j, *where, "--seconds", 86000, "--stats", 1, "--svg", svg) as p:
+            with start("--job", j, *where, "--seconds", 86000, "--stats", 1, "--svg",
+                       svg) as p, killed_if_raised(p):
                 line = p.stdout.readline()
                 assert line.startswith("time_ms="), line + p.stderr.read()
                 p.send_signal(number)
@@ -563,22 +497,21 @@ def test_interrupted():
             rows = [s.split()[0] for s in out.splitlines()]
             assert "a" in rows and "b" in rows and "all" in rows, out
             xml.parse(svg)
-    with start("--job", j, "--ssd", "dct983", "--solo", 80000, "--seconds", 1) as p:
-        try:  # the solo run prints nothing; it has begun when it does not end
-            p.wait(1)
-            raise AssertionError("it ended by itself")
-        except subprocess.TimeoutExpired:
-            p.send_signal(signal.SIGINT)
+    with start("--job", j, "--ssd", "dct983", "--solo", 80000, "--seconds", 1) as p, \
+            killed_if_raised(p):
+        assert catches(p, signal.SIGINT), p.communicate()  # the solo run prints nothing
+        time.sleep(0.3)  # most often in its middle: the end is the same at its beginning
+        assert p.poll() is None, p.communicate()
+        p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=WAIT)
         assert p.returncode == 1 and "interrupted before the run" in err, (out, err)
 
 
 def main():
-    global PROGRAM, JOBS, WORK
-    PROGRAM, JOBS = (os.path.realpath(p) for p in sys.argv[1:3])
+    PLACE.program, PLACE.jobs = (os.path.realpath(p) for p in sys.argv[1:3])
     only = sys.argv[4] if sys.argv[3:4] == ["--only"] else ""
     failed = 0
-    WORK = tempfile.mkdtemp(prefix="tenants.")
+    PLACE.work = tempfile.mkdtemp(prefix="tenants.")
     try:
         for name, test in list(globals().items()):
             if not name.startswith("test_") or only not in name:
@@ -590,7 +523,7 @@ def main():
                 traceback.print_exc()
                 failed = 1
     finally:
-        shutil.rmtree(WORK)
+        shutil.rmtree(PLACE.work)
     print("failed" if failed else "passed")
     return failed
 
