@@ -105,7 +105,7 @@ void ex_report_refused(struct ex_refused *last, uint64_t refused, uint64_t conns
 
 /* ---- What is needed first ---- */
 
-#define EX_LOCK_TRIES 60   /* of 50 ms */
+#define EX_LOCK_TRIES 120  /* of 50 ms */
 #define EX_OTHER_FILES 32u /* beside those of an option */
 
 void ex_open_files(const char *name, uint64_t count)
@@ -273,8 +273,8 @@ const char *ex_listen_error(const char *address, int r)
 }
 
 /*
- * The kernel closes the files of a killed process some time after the process is
- * gone: a lock counts only when it lasts.
+ * The kernel closes the files of a killed process some time after the process is gone, when what it
+ * had at the disk is done: on a busy disk more than 3 s. A lock counts only when it lasts.
  */
 int ex_io_open(struct snic_io **io, struct snic_loop *loop, const struct snic_io_uring_opts *o,
                int *os_error)
