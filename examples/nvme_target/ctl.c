@@ -106,5 +106,8 @@ int tg_ctl(int argc, char **argv)
     ctl_send(fd, &line);
     ctl_answer(fd, &out);
     (void)close(fd);
-    return ctl_print(&out);
+    int r = ctl_print(&out);
+    tg_text_free(&line);
+    tg_text_free(&out);
+    return r;
 }
