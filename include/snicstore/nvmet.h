@@ -93,6 +93,21 @@ struct snic_nvmet;
  * number (SNIC_NET_STEER_CPU), else by one that a hash of its addresses chooses. */
 #define SNIC_NVMET_STEER_CPU (1U << 0)
 
+/** An I/O command that has ended at its device. */
+struct snic_nvmet_observed {
+    uint32_t loop;      /**< that of its connection; 0: the first                               */
+    uint32_t tenant;    /**< snic_nvmet_tenant() of its host                                    */
+    uint32_t subsystem; /**< number                                                             */
+    uint32_t nsid;
+    uint32_t kind;   /**< enum snic_nvmesub_kind                                                */
+    uint32_t bytes;  /**< that the host sent or gets                                            */
+    uint32_t status; /**< 0: it ended well                                                      */
+    uint32_t credit; /**< as the device's handle returned it, 0: none                           */
+    uint64_t ns;     /**< from its capsule to its completion, its data's way included            */
+};
+/** On the loop of the command's connection; calls nothing of the target. */
+typedef void (*snic_nvmet_observe_fn)(void *ctx, const struct snic_nvmet_observed *o);
+
 /** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_nvmet_opts {
     uint32_t opts_size;
@@ -117,6 +132,8 @@ struct snic_nvmet_opts {
     uint64_t close_ns;  /**< from a TermReq, or the target's wish, to the end; default 10 s   */
     uint32_t loops_max; /**< 1..SNIC_NVMET_LOOPS_MAX; default 1                               */
     uint32_t reserved;  /**< 0                                                                */
+    snic_nvmet_observe_fn observe; /**< called for each I/O command of all loops; NULL: not    */
+    void *observe_ctx;
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
@@ -368,6 +385,7 @@ struct snic_nvmet_stats {
     uint64_t waits;  /**< times that a command waited for memory of its connection              */
     uint64_t rooms;  /**< times that a command waited for a device that took no more             */
     uint64_t reserved; /**< writes put before a switch ahead of their data                       */
+    uint64_t memory;   /**< bytes that commands hold of their connections' data_bytes            */
     uint32_t conns;
     uint32_t queues;    /**< connected I/O queues                                               */
     uint32_t at_device; /**< I/O commands                                                       */

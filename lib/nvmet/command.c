@@ -291,6 +291,7 @@ void nvmet_cmd_event(struct nvmet_conn *c, const struct snic_nvmetcp_event *e)
     snic_link_init(&cmd->link);
     cmd->c = c;
     cmd->state = NVMET_CMD_MEMORY;
+    cmd->arrived_ns = snic_loop_now(c->s->loop);
     cmd->sqe = e->sqe;
     cmd->handle = e->command;
     cmd->data = e->data;

@@ -51,8 +51,11 @@ static void nvmet_conn_put(struct nvmet_conn *c)
 static void nvmet_conn_free(struct nvmet_conn *c)
 {
     struct snic_nvmet *s = c->s;
-    for (uint32_t i = 0; i < s->cmds; i++)
+    for (uint32_t i = 0; i < s->cmds; i++) {
         SNIC_ASSERT(c->cmds[i].state == NVMET_CMD_FREE || c->cmds[i].state == NVMET_CMD_SENDING);
+        if (c->cmds[i].state == NVMET_CMD_SENDING)
+            s->stats.memory -= (uint64_t)c->cmds[i].pages * SNIC_NVMET__PAGE;
+    }
     nvmet_conn_put(c);
     (void)snic_nvmetcp_target_fini(c->t);
     snic_loop_cancel(s->loop, &c->timer);

@@ -103,6 +103,21 @@ static void nvmet_inside_count(const struct nvmet_cmd *cmd, uint32_t status)
     }
 }
 
+static void nvmet_inside_observe(const struct nvmet_cmd *cmd)
+{
+    const struct snic_nvmet *s = cmd->c->s;
+    struct snic_nvmet_observed o = {.loop = s->index,
+                                    .tenant = cmd->c->tenant,
+                                    .subsystem = cmd->c->sub->index,
+                                    .nsid = cmd->op.nsid,
+                                    .kind = cmd->op.kind,
+                                    .bytes = cmd->op.bytes,
+                                    .status = cmd->status,
+                                    .credit = cmd->credit};
+    o.ns = snic_loop_now(s->loop) - cmd->arrived_ns;
+    s->o.observe(s->o.observe_ctx, &o);
+}
+
 static void nvmet_inside_done(struct nvmet_cmd *cmd)
 {
     struct nvmet_conn *c = cmd->c;
@@ -111,6 +126,8 @@ static void nvmet_inside_done(struct nvmet_cmd *cmd)
     int read = cmd->op.kind == SNIC_NVMESUB_READ && cmd->status == 0;
     SNIC_ASSERT(cmd->state == NVMET_CMD_DEVICE);
     nvmet_inside_count(cmd, cmd->status);
+    if (c->s->o.observe != NULL)
+        nvmet_inside_observe(cmd);
     /* A host may close its I/O queues before it shuts down: their STOPPED, which the end of the
      * shutdown waits for, follows the flush. */
     if (cmd->op.kind == SNIC_NVMESUB_WRITE || cmd->op.kind == SNIC_NVMESUB_ZEROES)

@@ -328,7 +328,8 @@ void snic_nvmet_get_stats(const struct snic_nvmet *t, struct snic_nvmet_stats *o
     *out = t->stats;
 }
 
-static int nvmet_conn_fine(const struct snic_nvmet *s, const struct nvmet_conn *c)
+/* @p held: with the pages of its commands */
+static int nvmet_conn_fine(const struct snic_nvmet *s, const struct nvmet_conn *c, uint64_t *held)
 {
     uint32_t active = 0, pages = 0, bits = 0;
     for (uint32_t i = 0; i < s->cmds; i++) {
@@ -345,6 +346,7 @@ static int nvmet_conn_fine(const struct snic_nvmet *s, const struct nvmet_conn *
     }
     for (uint32_t i = 0; i < s->arena_pages; i++)
         bits += (c->map[i / 64] >> i % 64 & 1U) != 0;
+    *held += (uint64_t)pages * SNIC_NVMET__PAGE;
     if (active > c->active || c->active > active + 1 || pages != bits) /* T1, T3; a flush */
         return 0;
     return snic_nvmetcp_target_check(c->t) == 0;
@@ -353,13 +355,14 @@ static int nvmet_conn_fine(const struct snic_nvmet *s, const struct nvmet_conn *
 int snic_nvmet_check(const struct snic_nvmet *t)
 {
     uint32_t used = 0;
+    uint64_t held = 0;
     for (uint32_t i = 0; i < t->o.conns_max; i++) {
         used += t->conns[i].used;
-        if (t->conns[i].used && !nvmet_conn_fine(t, &t->conns[i]))
+        if (t->conns[i].used && !nvmet_conn_fine(t, &t->conns[i], &held))
             return SNIC_ECORRUPT;
     }
     for (uint32_t i = 0; t->subs != NULL && i <= t->o.subsystems_max; i++)
         if (t->subs[i].engine != NULL && snic_nvmesub_check(t->subs[i].engine) != 0)
             return SNIC_ECORRUPT;
-    return used == t->stats.conns ? 0 : SNIC_ECORRUPT;
+    return used == t->stats.conns && held == t->stats.memory ? 0 : SNIC_ECORRUPT;
 }

@@ -115,6 +115,7 @@ struct nvmet_cmd {
     uint32_t to_host; /* bytes that the host expects */
     uint32_t page;    /* of the arena, pages of them */
     uint32_t pages;
+    uint64_t arrived_ns;
     uint16_t verdict; /* a status that it gets instead of being started */
     uint8_t state;
     uint8_t kind;

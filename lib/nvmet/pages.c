@@ -25,6 +25,7 @@ int nvmet_pages_take(struct nvmet_conn *c, uint32_t pages, uint32_t *first)
         *first = page - pages;
         for (uint32_t i = *first; i < page; i++)
             c->map[i / 64] |= UINT64_C(1) << i % 64;
+        c->s->stats.memory += (uint64_t)pages * SNIC_NVMET__PAGE;
         return 1;
     }
     return 0;
@@ -32,6 +33,7 @@ int nvmet_pages_take(struct nvmet_conn *c, uint32_t pages, uint32_t *first)
 
 void nvmet_pages_put(struct nvmet_conn *c, uint32_t first, uint32_t pages)
 {
+    c->s->stats.memory -= (uint64_t)pages * SNIC_NVMET__PAGE;
     for (uint32_t i = first; i < first + pages; i++) {
         SNIC_DASSERT(nvmet_page_used(c, i));
         c->map[i / 64] &= ~(UINT64_C(1) << i % 64);

@@ -369,6 +369,50 @@ static void test_nvmet_write_read_verify(void **state)
     }
 }
 
+static struct snic_nvmet_observed observed[64];
+static uint32_t observed_count;
+
+static void observe(void *ctx, const struct snic_nvmet_observed *o)
+{
+    assert_ptr_equal(ctx, &observed_count);
+    assert_true(observed_count < SNIC_COUNTOF(observed));
+    observed[observed_count++] = *o;
+}
+
+/** Each I/O command is observed once, as what it was, with its host's tenant; admin is not. */
+static void test_nvmet_observe_each_command_once(void **state)
+{
+    (void)state;
+    tx_opts(&x);
+    x.o.observe = observe;
+    x.o.observe_ctx = &observed_count;
+    observed_count = 0;
+    tx_open(&x);
+    tx_host(&x, 0, &admin, &io);
+    assert_int_equal(nh_io(&io, SNIC_NVME_IO_WRITE, 1, 4, 2, out, 2 * TX_BLOCK), 0);
+    assert_int_equal(nh_io(&io, SNIC_NVME_IO_READ, 1, 4, 3, in, 3 * TX_BLOCK), 0);
+    assert_int_equal(nh_io(&io, SNIC_NVME_IO_FLUSH, 1, 0, 1, NULL, 0), 0);
+    struct snic_fault f = {.kind = SNIC_FAULT_ERROR, .after = 1, .error = SNIC_EIO};
+    assert_int_equal(snic_disk_fault(x.disk, &f), 0);
+    assert_int_not_equal(nh_io(&io, SNIC_NVME_IO_READ, 1, 0, 1, in, TX_BLOCK), 0);
+    static const uint32_t kinds[] = {SNIC_NVMESUB_WRITE, SNIC_NVMESUB_READ, SNIC_NVMESUB_FLUSH,
+                                     SNIC_NVMESUB_READ};
+    static const uint32_t bytes[] = {2 * TX_BLOCK, 3 * TX_BLOCK, 0, TX_BLOCK};
+    assert_int_equal(observed_count, SNIC_COUNTOF(kinds));
+    for (uint32_t i = 0; i < observed_count; i++) {
+        assert_int_equal(observed[i].kind, kinds[i]);
+        assert_int_equal(observed[i].bytes, bytes[i]);
+        assert_int_equal(observed[i].status != 0, i == 3);
+        assert_int_equal(observed[i].tenant, snic_nvmet_tenant(x.h[0].hostnqn));
+        assert_int_equal(observed[i].subsystem, 0);
+        assert_int_equal(observed[i].nsid, 1);
+        assert_true(observed[i].ns < UINT64_C(1000000000));
+    }
+    nh_close(&io);
+    nh_close(&admin);
+    tx_close(&x);
+}
+
 /** What io_check refuses never reaches the disk, and no data are asked for. */
 static void test_nvmet_refused_before_data_move(void **state)
 {
@@ -626,6 +670,7 @@ int main(int argc, char **argv)
         TEST(test_nvmet_connect_unknown_subsystem_refused),
         TEST(test_nvmet_discovery_shows_allowed_subsystems),
         TEST(test_nvmet_write_read_verify),
+        TEST(test_nvmet_observe_each_command_once),
         TEST(test_nvmet_refused_before_data_move),
         TEST(test_nvmet_zeroes_compare_verify_discard),
         TEST(test_nvmet_durable_through_power_cut),
