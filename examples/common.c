@@ -304,7 +304,8 @@ struct ex_scrape {
     uint64_t number; /* in order of arrival */
     int answered;
     char page[EX_PAGE_MAX];
-    struct snic_iov iov;
+    char *more;
+    struct snic_iov iov[2];
     struct snic_net_send_req send;
 };
 
@@ -314,6 +315,7 @@ struct ex_stats {
     const char *prefix;
     uint64_t seconds;
     ex_stats_fn fill;
+    ex_stats_page_fn page;
     void *ctx;
     struct snic_timer timer;
     struct snic_net_listener *listener;
@@ -339,6 +341,8 @@ static void ex_scrape_sent(struct snic_net_send_req *q)
 {
     struct ex_scrape *x = SNIC_CONTAINER(q, struct ex_scrape, send);
 
+    free(x->more);
+    x->more = NULL;
     if (q->result == 0 && x->conn != NULL)
         snic_net_close(x->conn);
 }
@@ -386,20 +390,29 @@ static void ex_scrape_answer(struct ex_scrape *x)
     int found = ex_scrape_path(x->request);
     char body[EX_PAGE_MAX - 256] = "only / and /metrics are here\n";
     size_t size = found ? ex_scrape_figures(x->stats, body, sizeof(body)) : strlen(body);
+    size_t more = 0;
 
     x->answered = 1;
-    x->iov.base = x->page;
-    x->iov.size = (size_t)snprintf(
-        x->page, sizeof(x->page),
-        "HTTP/1.0 %s\r\nContent-Type: text/plain%s\r\nContent-Length: %zu\r\n"
-        "Connection: close\r\n\r\n%.*s",
-        found ? "200 OK" : "404 Not Found", found ? "; version=0.0.4" : "", size, (int)size, body);
-    x->send.iov = &x->iov;
-    x->send.iov_count = 1;
+    if (found && x->stats->page != NULL && x->more == NULL)
+        x->more = x->stats->page(x->stats->ctx, &more);
+    x->iov[0].base = x->page;
+    x->iov[1].base = x->more;
+    x->iov[1].size = more;
+    x->iov[0].size =
+        (size_t)snprintf(x->page, sizeof(x->page),
+                         "HTTP/1.0 %s\r\nContent-Type: text/plain%s\r\nContent-Length: %zu\r\n"
+                         "Connection: close\r\n\r\n%.*s",
+                         found ? "200 OK" : "404 Not Found", found ? "; version=0.0.4" : "",
+                         size + more, (int)size, body);
+    x->send.iov = x->iov;
+    x->send.iov_count = more > 0 ? 2 : 1;
     x->send.region = SNIC_NO_REGION;
     x->send.done = ex_scrape_sent;
-    if (snic_net_send(x->conn, &x->send) != 1)
-        snic_net_abort(x->conn);
+    if (snic_net_send(x->conn, &x->send) == 1)
+        return;
+    free(x->more);
+    x->more = NULL;
+    snic_net_abort(x->conn);
 }
 
 static void ex_scrape_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
@@ -511,6 +524,11 @@ int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_ne
         snic_loop_arm(loop, &s->timer, snic_loop_now(loop) + seconds * 1000000000u);
     *out = s;
     return 0;
+}
+
+void ex_stats_page(struct ex_stats *s, ex_stats_page_fn page)
+{
+    s->page = page;
 }
 
 void ex_stats_stop(struct ex_stats *s)

@@ -134,6 +134,11 @@ typedef size_t (*ex_stats_fn)(void *ctx, struct ex_metric *out);
 int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_net *net,
                    const char *prefix, uint64_t seconds, const char *address, ex_stats_fn fill,
                    void *ctx);
+/** More of the page, in Prometheus' text format: what has labels. @return of malloc(), @p size
+    bytes; NULL: nothing */
+typedef char *(*ex_stats_page_fn)(void *ctx, size_t *size);
+/** Append it to the page; its ctx is that of start. Before the loop runs. */
+void ex_stats_page(struct ex_stats *s, ex_stats_page_fn page);
 /** Before the net handle and the loop are closed. */
 void ex_stats_stop(struct ex_stats *s);
 

@@ -9,6 +9,7 @@
 const char tg_commands[] =
     "  show                       subsystems, hosts, namespaces, controllers, tenants\n"
     "  show config                the configuration as --config has it\n"
+    "  show stats                 traffic and latencies of each host, state of each device\n"
     "  namespace add NQN [ID] file=PATH|memory=BYTES [size=BYTES] [read-only] [uuid=UUID] "
     "[group=N]\n"
     "                             ID: the lowest that is free; a missing file is made\n"
@@ -27,6 +28,11 @@ const char tg_commands[] =
     "                             most of each device in a second; 0 or none: no cap\n"
     "  floor HOSTNQN [bytes=N] [iops=N]\n"
     "                             least of each device in a second, not above its cap\n"
+    "  group set NAME [weight=N] [bytes=N] [iops=N] [floor-bytes=N] [floor-iops=N]\n"
+    "                             a group of hosts, or what its hosts have together: weight,\n"
+    "                             most, least (needs --fair)\n"
+    "  group remove NAME          one without hosts\n"
+    "  member HOSTNQN NAME|none   the host's group; its own weight, cap and floor hold inside it\n"
     "  save [FILE]                write the configuration, to FILE instead of --config";
 
 static struct tg_namespace *removing; /* TG_WAIT */
@@ -34,8 +40,7 @@ static struct tg_subsystem *leaving;
 
 /* ---- show ---- */
 
-/* A name as the host has sent it, for a terminal. */
-static void show_name(const char *name, char *out, size_t size)
+void tg_show_name(const char *name, char *out, size_t size)
 {
     (void)snprintf(out, size, "%s", name);
     for (char *p = out; *p != 0; p++)
@@ -51,7 +56,7 @@ static void show_controllers(struct tg_text *out, const struct tg_subsystem *s)
     for (uint32_t i = 0; i < tg.connections * tg.loops; i++) {
         if (snic_nvmesub_get_ctrl(engine, i, &c) != 0)
             continue;
-        show_name(c.hostnqn, name, sizeof(name));
+        tg_show_name(c.hostnqn, name, sizeof(name));
         tg_text_add(out, "  controller %u: host %s, port %u, %u I/O queues%s\n", c.cntlid, name,
                     c.port, c.queues, c.ending ? ", ending" : "");
     }
@@ -103,14 +108,17 @@ static void show(struct tg_text *out)
                     " I/Os a second, floor %" PRIu64 " bytes, %" PRIu64 " I/Os a second\n",
                     tg.tenants[i].nqn, tg.tenants[i].weight, tg.tenants[i].bytes, tg.tenants[i].ios,
                     tg.tenants[i].floor_bytes, tg.tenants[i].floor_ios);
+    tg_share_show(out);
 }
 
 static int command_show(char **words, int count, struct tg_call *c)
 {
     if (count == 1 && strcmp(words[0], "config") == 0)
         tg_config_write(&c->out);
+    else if (count == 1 && strcmp(words[0], "stats") == 0)
+        tg_figures_show(&c->out);
     else if (count > 0)
-        return tg_fail(&c->e, "show: '%s' is not config", words[0]);
+        return tg_fail(&c->e, "show: '%s' is neither config nor stats", words[0]);
     else
         show(&c->out);
     return TG_DONE;
@@ -299,7 +307,10 @@ static int command_tenant(const char *kind, char **words, int count, struct tg_c
     struct tg_tenant t, usual = {.weight = 1};
     struct tg_error ignored;
     memcpy(before, tg.tenants, sizeof(before));
-    if (tg_read_tenant(kind, words, count, &t, &c->e) != 0 || tg_tenant_set(&t, &c->e) != 0)
+    int member = strcmp(kind, "member") == 0;
+    if ((member ? tg_share_member(words, count, &t, &c->e)
+                : tg_read_tenant(kind, words, count, &t, &c->e)) != 0 ||
+        tg_tenant_set(&t, &c->e) != 0)
         return TG_FAILED;
     if (tg_tenant_up(&t, &c->e) == 0)
         return TG_SAVE;
@@ -308,6 +319,43 @@ static int command_tenant(const char *kind, char **words, int count, struct tg_c
     memcpy(usual.nqn, t.nqn, sizeof(usual.nqn));
     const struct tg_tenant *old = tg_tenant_find(t.nqn);
     (void)tg_tenant_up(old != NULL ? old : &usual, &ignored);
+    return TG_FAILED;
+}
+
+static int command_member(char **words, int count, struct tg_call *c)
+{
+    return command_tenant("member", words, count, c);
+}
+
+static int group_set(char **words, int count, struct tg_call *c)
+{
+    struct tg_share *s, before;
+    struct tg_error ignored;
+    if (tg_share_read(words, count, &s, &before, &c->e) != 0)
+        return TG_FAILED;
+    if (tg_share_up(s, &c->e) == 0)
+        return TG_SAVE;
+    *s = before; /* and on devices that have taken it */
+    (void)tg_share_up(s, &ignored);
+    return TG_FAILED;
+}
+
+static int group_remove(char **words, int count, struct tg_call *c)
+{
+    struct tg_error ignored;
+    if (count != 1)
+        return tg_fail(&c->e, "group remove: NAME is needed");
+    struct tg_share before, *s = tg_share_get(words[0], &c->e);
+    if (s == NULL)
+        return TG_FAILED;
+    if (tg_share_full(s))
+        return tg_fail(&c->e, "group %s has hosts: `member HOSTNQN none` first", s->name);
+    before = *s;
+    s->name[0] = 0;
+    if (tg_share_up(s, &c->e) == 0)
+        return TG_SAVE;
+    *s = before;
+    (void)tg_share_up(s, &ignored);
     return TG_FAILED;
 }
 
@@ -346,6 +394,9 @@ int tg_command(char **words, int count, struct tg_call *call)
         {"weight", NULL, command_weight},
         {"cap", NULL, command_cap},
         {"floor", NULL, command_floor},
+        {"group", "set", group_set},
+        {"group", "remove", group_remove},
+        {"member", NULL, command_member},
     };
     for (size_t i = 0; count > 0 && i < SNIC_COUNTOF(commands); i++) {
         int verb = commands[i].verb != NULL;

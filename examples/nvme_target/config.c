@@ -9,6 +9,8 @@
  *   ana NQN GROUP PORT optimized|non-optimized|inaccessible|lost|changing
  *   cap HOSTNQN [bytes=N] [iops=N]
  *   floor HOSTNQN [bytes=N] [iops=N]
+ *   group NAME [weight=N] [bytes=N] [iops=N] [floor-bytes=N] [floor-iops=N]
+ *   member HOSTNQN NAME
  * A subsystem comes before what is its own. Commands of `ctl` have the same words.
  */
 #include "target.h"
@@ -22,8 +24,7 @@
 
 /* ---- Words ---- */
 
-/* The value of the word NAME=VALUE; NULL: it is another. */
-static const char *word_value(const char *word, const char *name)
+const char *tg_word_value(const char *word, const char *name)
 {
     size_t n = strlen(name);
     return strncmp(word, name, n) == 0 && word[n] == '=' ? word + n + 1 : NULL;
@@ -51,7 +52,7 @@ int tg_read_subsystem(char **words, int count, struct tg_subsystem **out, struct
     int at = 1;
     if (count < 1)
         return tg_fail(e, "subsystem: NQN is missing");
-    if (at < count && (serial = word_value(words[at], "serial")) != NULL)
+    if (at < count && (serial = tg_word_value(words[at], "serial")) != NULL)
         at++;
     if (no_more("subsystem", words, at, count, e) != 0)
         return -1;
@@ -97,7 +98,7 @@ int tg_read_host(char **words, int count, struct tg_subsystem **sub, struct tg_h
     if ((*sub = tg_subsystem_get(words[0], e)) == NULL || tg_nqn_fits("host", words[1], e) != 0)
         return -1;
     (void)snprintf(out->nqn, sizeof(out->nqn), "%s", words[1]);
-    if (at < count && (from = word_value(words[at], "from")) != NULL)
+    if (at < count && (from = tg_word_value(words[at], "from")) != NULL)
         at++;
     if (no_more("host", words, at, count, e) != 0)
         return -1;
@@ -143,24 +144,24 @@ static int read_namespace_word(char *word, struct tg_namespace *out, struct tg_e
 {
     const char *v;
     uint64_t n = 0;
-    if ((v = word_value(word, "file")) != NULL) {
+    if ((v = tg_word_value(word, "file")) != NULL) {
         out->path = word + 5;
         return v[0] != 0 ? 0 : tg_fail(e, "file=: a path is missing");
     }
-    if ((v = word_value(word, "memory")) != NULL) {
+    if ((v = tg_word_value(word, "memory")) != NULL) {
         if (ex_number(v, 1, &out->size) != 0 || out->size < 4096 || out->size % 4096 != 0 ||
             out->size > UINT64_C(1) << 40)
             return tg_fail(e, "memory '%s': not a size, a multiple of 4K up to 1T", v);
         return 0;
     }
-    if ((v = word_value(word, "size")) != NULL) {
+    if ((v = tg_word_value(word, "size")) != NULL) {
         if (tg_read_number("size", v, 1, 4096, UINT64_C(1) << 46, &out->size, e) != 0)
             return -1;
         return out->size % 512 == 0 ? 0 : tg_fail(e, "size '%s': not a multiple of 512", v);
     }
-    if ((v = word_value(word, "uuid")) != NULL)
+    if ((v = tg_word_value(word, "uuid")) != NULL)
         return read_uuid(v, out->uuid, e);
-    if ((v = word_value(word, "group")) != NULL) {
+    if ((v = tg_word_value(word, "group")) != NULL) {
         if (tg_read_number("group", v, 0, 1, TG_GROUPS, &n, e) != 0)
             return -1;
         out->group = (uint32_t)n;
@@ -188,7 +189,7 @@ int tg_read_namespace(char **words, int count, struct tg_namespace *out, struct 
     out->subsystem = (uint32_t)(s - tg.subs);
     out->nsid = (uint32_t)nsid;
     for (; at < count; at++) {
-        memory += word_value(words[at], "memory") != NULL;
+        memory += tg_word_value(words[at], "memory") != NULL;
         if (read_namespace_word(words[at], out, e) != 0)
             return -1;
     }
@@ -205,7 +206,7 @@ static int read_rates(const char *kind, char **words, int count, uint64_t *bytes
 {
     *bytes = *ios = 0;
     for (int at = 1; at < count; at++) {
-        const char *b = word_value(words[at], "bytes"), *i = word_value(words[at], "iops");
+        const char *b = tg_word_value(words[at], "bytes"), *i = tg_word_value(words[at], "iops");
         if (b == NULL && i == NULL)
             return no_more(kind, words, at, count, e);
         if (tg_read_number(b != NULL ? "bytes" : "iops", b != NULL ? b : i, 1, 0, UINT64_C(1) << 40,
@@ -215,8 +216,7 @@ static int read_rates(const char *kind, char **words, int count, uint64_t *bytes
     return 0;
 }
 
-/* A floor above the cap of its kind could not hold. */
-static int rates_agree(const struct tg_tenant *t, struct tg_error *e)
+int tg_rates_agree(const struct tg_tenant *t, struct tg_error *e)
 {
     if (t->bytes != 0 && t->floor_bytes > t->bytes)
         return tg_fail(e, "%s: a floor of %" PRIu64 " bytes is above the cap of %" PRIu64, t->nqn,
@@ -255,7 +255,7 @@ int tg_read_tenant(const char *kind, char **words, int count, struct tg_tenant *
     if (read_rates(kind, words, count, cap ? &out->bytes : &out->floor_bytes,
                    cap ? &out->ios : &out->floor_ios, e) != 0)
         return -1;
-    return rates_agree(out, e);
+    return tg_rates_agree(out, e);
 }
 
 static const struct {
@@ -311,7 +311,7 @@ static int line_listen(char **words, int count, struct tg_error *e)
     int at = 1;
     if (count < 1 || snic_net_addr_parse(&a, words[0]) != 0 || a.family == SNIC_NET_UNIX)
         return tg_fail(e, "listen '%s': not ADDRESS:PORT", count < 1 ? "" : words[0]);
-    if (at < count && (shown = word_value(words[at], "advertise")) != NULL)
+    if (at < count && (shown = tg_word_value(words[at], "advertise")) != NULL)
         at++;
     if (shown != NULL && (snic_net_addr_parse(&a, shown) != 0 || a.family == SNIC_NET_UNIX))
         return tg_fail(e, "advertise '%s': not ADDRESS:PORT", shown);
@@ -349,6 +349,7 @@ static int config_line(char **words, int count, unsigned line, struct tg_error *
     struct tg_subsystem *s;
     struct tg_namespace ns;
     struct tg_tenant t;
+    struct tg_share *share, before;
     struct tg_ana a;
     words++;
     count--;
@@ -370,13 +371,19 @@ static int config_line(char **words, int count, unsigned line, struct tg_error *
     }
     if (strcmp(kind, "weight") == 0 || strcmp(kind, "cap") == 0 || strcmp(kind, "floor") == 0)
         return tg_read_tenant(kind, words, count, &t, e) != 0 ? -1 : tg_tenant_set(&t, e);
+    if (strcmp(kind, "group") == 0)
+        return tg_share_read(words, count, &share, &before, e);
+    if (strcmp(kind, "member") == 0)
+        return tg_share_member(words, count, &t, e) != 0 ? -1 : tg_tenant_set(&t, e);
     if (strcmp(kind, "ana") == 0) {
         if (tg_read_ana(words, count, &a, e) != 0)
             return -1;
         a.subsystem->ana[a.group - 1][a.port] = a.state;
         return 0;
     }
-    return tg_fail(e, "'%s' is none of listen, subsystem, host, namespace, ana, weight, cap, floor",
+    return tg_fail(e,
+                   "'%s' is none of listen, subsystem, host, namespace, ana, weight, cap, floor, "
+                   "group, member",
                    kind);
 }
 
@@ -476,6 +483,7 @@ void tg_config_write(struct tg_text *out)
     for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++)
         if (tg.subs[i].nqn[0] != 0)
             write_subsystem(out, &tg.subs[i]);
+    tg_share_write(out);
     for (uint32_t i = 0; i < tg.tenant_count; i++) {
         const struct tg_tenant *t = &tg.tenants[i];
         if (t->weight != 1) {
@@ -485,5 +493,6 @@ void tg_config_write(struct tg_text *out)
         }
         write_rates(out, "cap", t->nqn, t->bytes, t->ios);
         write_rates(out, "floor", t->nqn, t->floor_bytes, t->floor_ios);
+        tg_share_write_member(out, t);
     }
 }

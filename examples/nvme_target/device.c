@@ -110,7 +110,9 @@ static int tenant_add(struct tg_namespace *ns, const struct tg_tenant *t, struct
 static int put_switch(struct tg_namespace *ns, struct tg_error *e)
 {
     struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_AUTO};
+    struct snic_gimbal_opts g = {.opts_size = sizeof(g), .groups_max = TG_SHARES};
     o.tenants_max = 256;
+    o.gimbal = &g;
     size_t size = snic_qos_memsize(ns->device, &o);
     if (size == 0)
         return tg_fail(e, "--fair: %s", snic_qos_opts_wrong(ns->device, &o));
@@ -120,6 +122,9 @@ static int put_switch(struct tg_namespace *ns, struct tg_error *e)
     int r = snic_qos_open(&ns->io, ns->qos, size, ns->device, &o);
     if (r != 0)
         return tg_fail(e, "--fair: %s", snic_strerror(r));
+    r = tg_share_open(ns->io);
+    if (r != 0)
+        return tg_fail(e, "--fair: a group of hosts: %s", snic_strerror(r));
     for (uint32_t i = 0; r == 0 && i < tg.tenant_count; i++)
         r = tenant_add(ns, &tg.tenants[i], e);
     return r;

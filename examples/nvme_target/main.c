@@ -22,45 +22,12 @@ static struct {
     uint64_t logged_ns;
 } g;
 
-static size_t metrics(void *ctx, struct ex_metric *m)
-{
-    struct snic_nvmet_stats s;
-    (void)ctx;
-    snic_nvmet_get_stats(g.target, &s);
-    tg_loops_stats(&s);
-    const struct ex_metric all[] = {
-        {"connections", s.conns, 0},
-        {"queues", s.queues, 0},
-        {"at_device", s.at_device, 0},
-        {"accepted", s.accepted, 1},
-        {"refused", s.refused, 1},
-        {"evicted", s.evicted, 1},
-        {"busy", s.busy, 1},
-        {"unknown", s.unknown, 1},
-        {"violations", s.violations, 1},
-        {"timeouts", s.timeouts, 1},
-        {"denied", s.denied, 1},
-        {"admin", s.admin, 1},
-        {"reads", s.reads, 1},
-        {"writes", s.writes, 1},
-        {"read_bytes", s.read_bytes, 1},
-        {"write_bytes", s.write_bytes, 1},
-        {"others", s.others, 1},
-        {"errors", s.errors, 1},
-        {"held", s.held, 1},
-        {"memory_waits", s.waits, 1},
-        {"device_waits", s.rooms, 1},
-        {"reserved", s.reserved, 1},
-    };
-    memcpy(m, all, sizeof(all));
-    return SNIC_COUNTOF(all);
-}
-
 /* At most a line in five seconds. */
 static void watch(struct snic_timer *t, uint64_t now)
 {
     struct snic_nvmet_stats s;
     snic_loop_arm(g.loop, t, now + UINT64_C(1000000000));
+    tg_figures_tick(now);
     if (now < g.logged_ns)
         return;
     snic_nvmet_get_stats(g.target, &s);
@@ -121,6 +88,7 @@ static void open_target(void)
     o.data_bytes = (uint32_t)tg.memory;
     o.data_max = (uint32_t)tg.transfer;
     o.greet_ns = tg.connect_seconds * UINT64_C(1000000000);
+    tg_observe_begin(&o);
     size_t size = snic_nvmet_memsize(&o);
     if (size == 0)
         ex_die("cannot set up the target: %s", snic_nvmet_opts_wrong(&o));
@@ -207,9 +175,10 @@ int main(int argc, char **argv)
     open_network();
     open_target();
     add_all();
-    if (ex_stats_start(&g.stats, g.loop, g.net, "nvme_target", tg.stats, tg.metrics, metrics,
+    if (ex_stats_start(&g.stats, g.loop, g.net, "nvme_target", tg.stats, tg.metrics, tg_figures,
                        NULL) != 0)
         return 1;
+    ex_stats_page(g.stats, tg_figures_page);
     if (tg.socket != NULL) {
         tg_files_begin(g.loop);
         tg_control_begin(g.loop, g.net, tg.socket);
@@ -228,6 +197,7 @@ int main(int argc, char **argv)
     void *mem = snic_nvmet_close(g.target);
     tg_target_set(NULL, g.loop);
     tg_loops_close();
+    tg_observe_end();
     tg_keys_end();
     free(mem);
     if (tg.socket != NULL)

@@ -188,7 +188,8 @@ struct snic_gimbal_tenant_opts tg_tenant_opts(const struct tg_tenant *t)
                                             .bytes_per_second = t->bytes,
                                             .ios_per_second = t->ios,
                                             .floor_bytes_per_second = t->floor_bytes,
-                                            .floor_ios_per_second = t->floor_ios};
+                                            .floor_ios_per_second = t->floor_ios,
+                                            .group = t->group};
 }
 
 int tg_tenant_set(const struct tg_tenant *t, struct tg_error *e)
@@ -200,7 +201,8 @@ int tg_tenant_set(const struct tg_tenant *t, struct tg_error *e)
         if (strcmp(tg.tenants[i].nqn, t->nqn) == 0)
             old = &tg.tenants[i];
     if (old == NULL && tg.tenant_count == TG_TENANTS)
-        return tg_fail(e, "%s: at most %d hosts with a weight, cap or floor", t->nqn, TG_TENANTS);
+        return tg_fail(e, "%s: at most %d hosts with a weight, cap, floor or group", t->nqn,
+                       TG_TENANTS);
     if (old == NULL)
         old = &tg.tenants[tg.tenant_count++];
     *old = *t;

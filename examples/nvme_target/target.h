@@ -16,6 +16,8 @@ enum {
     TG_HOSTS = 64,       /* of a subsystem */
     TG_TENANTS = 64,     /* with a weight, cap or floor of their own */
     TG_GROUPS = 16,      /* ANA groups of a subsystem */
+    TG_SHARES = 32,      /* groups of tenants */
+    TG_SHARE_NAME = 32,  /* characters of their names */
     TG_LINE = 8192,      /* bytes of a line of the configuration, or of a command */
     TG_WORDS = 32
 };
@@ -95,6 +97,13 @@ struct tg_tenant {
     uint64_t ios;
     uint64_t floor_bytes; /* at least, a second; not above a cap of the same kind */
     uint64_t floor_ios;
+    uint32_t group; /* index in tg.shares, from 1; 0: none */
+};
+
+/** A group of hosts, that has a share of its own, which its hosts share. */
+struct tg_share {
+    char name[TG_SHARE_NAME + 1]; /* empty: free */
+    struct tg_tenant rates;       /* its weight, caps and floors */
 };
 
 struct tg_listen {
@@ -107,6 +116,7 @@ struct tg_options {
     struct tg_subsystem subs[TG_SUBSYSTEMS];
     struct tg_namespace ns[TG_NAMESPACES];
     struct tg_tenant tenants[TG_TENANTS];
+    struct tg_share shares[TG_SHARES];
     uint32_t listens;
     int listen_lines; /* the configuration's, not --listen */
     uint32_t tenant_count;
@@ -203,6 +213,32 @@ void tg_config_read(const char *path);
 /** The configuration as it is. */
 void tg_config_write(struct tg_text *out);
 
+/** The value of the word NAME=VALUE; NULL: it is another. */
+const char *tg_word_value(const char *word, const char *name);
+/** A floor above the cap of its kind could not hold. 0; -1 */
+int tg_rates_agree(const struct tg_tenant *t, struct tg_error *e);
+
+/* ---- share.c: groups of hosts ---- */
+
+/** A line of the configuration, or a command: the group is in the model, and @p out set, with
+ * @p before what it was (name empty: it is new). 0; -1 */
+int tg_share_read(char **words, int count, struct tg_share **out, struct tg_share *before,
+                  struct tg_error *e);
+/** HOSTNQN NAME or, as a command, HOSTNQN none: the host with that group. 0; -1 */
+int tg_share_member(char **words, int count, struct tg_tenant *out, struct tg_error *e);
+/** A group of hosts by its name. @return NULL with @p e: none */
+struct tg_share *tg_share_get(const char *name, struct tg_error *e);
+/** Has it a host? */
+int tg_share_full(const struct tg_share *s);
+void tg_share_write(struct tg_text *out);
+void tg_share_write_member(struct tg_text *out, const struct tg_tenant *t);
+/** Of `ctl show`. */
+void tg_share_show(struct tg_text *out);
+/** All groups at a switch, before its tenants. Where its loop runs. @return 0; SNIC_E* */
+int tg_share_open(struct snic_io *io);
+/** The group as it is at all switches, or, if its name is empty, at none. 0; -1 */
+int tg_share_up(const struct tg_share *s, struct tg_error *e);
+
 /* ---- device.c ---- */
 
 /** Open what the namespace is on, with a switch in front where --fair is set. 0; -1 */
@@ -263,6 +299,44 @@ void tg_loops_close(void);
 /** Add their counters. */
 void tg_loops_stats(struct snic_nvmet_stats *sum);
 
+/* ---- observe.c: what each host's I/O commands did, on all loops ---- */
+
+enum { TG_SEEN = 256, TG_BUCKET_SHIFT = 12, TG_BUCKETS = 90 };
+enum tg_kind { TG_READ, TG_WRITE, TG_FLUSH, TG_OTHER, TG_KINDS };
+
+struct tg_tally {
+    uint64_t ios; /* that ended well */
+    uint64_t bytes;
+    uint64_t ns;                  /* sum, from capsule to completion */
+    uint64_t buckets[TG_BUCKETS]; /* below 4096 ns, then four for each power of two */
+};
+struct tg_seen {
+    uint32_t tenant;
+    char name[SNIC_NVME_NQN_BYTES]; /* printable */
+    uint64_t errors;
+    struct tg_tally kinds[TG_KINDS];
+};
+/** Count the commands of the target that is opened with these options. */
+void tg_observe_begin(struct snic_nvmet_opts *o);
+void tg_observe_end(void);
+/** The hosts that have done I/O, until the next call; the last one of more than TG_SEEN: others. */
+const struct tg_seen *tg_seen_update(uint32_t *count);
+void tg_tally_add(struct tg_tally *to, const struct tg_tally *t);
+/** An upper bound, at most a quarter above it; 0: none. */
+uint64_t tg_tally_quantile(const struct tg_tally *t, uint32_t per_million);
+/** How many took less than 4096 ns times 2 to the power. */
+uint64_t tg_tally_below(const struct tg_tally *t, uint32_t power);
+
+/* ---- figures.c: the same for people and for Prometheus ---- */
+
+/** ex_stats_fn and ex_stats_page_fn. */
+size_t tg_figures(void *ctx, struct ex_metric *m);
+char *tg_figures_page(void *ctx, size_t *size);
+/** Once a second: rates are those since the last call. */
+void tg_figures_tick(uint64_t now);
+/** `ctl show stats`. */
+void tg_figures_show(struct tg_text *out);
+
 /* ---- save.c: files that a power loss leaves old or new ---- */
 
 void tg_files_begin(struct snic_loop *loop);
@@ -301,6 +375,8 @@ int tg_command(char **words, int count, struct tg_call *call);
 void tg_control_go(void);
 /** Nothing is left to be done: the answer. */
 void tg_control_answer(int failed);
+/** A name as a host has sent it, for a terminal. */
+void tg_show_name(const char *name, char *out, size_t size);
 /** The commands and what they do, as --help shows them. */
 extern const char tg_commands[];
 

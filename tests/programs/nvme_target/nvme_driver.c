@@ -6,6 +6,8 @@
  *   connect | discover | close         the admin queue and one I/O queue; to discovery; end both
  *   register KEY PTPL | acquire KEY TYPE | release KEY TYPE | unregister KEY | report NSID
  *   write NSID LBA BYTE | read NSID LBA    one block of 4096 bytes
+ *   credit ON                          request credit, or no more
+ *   flow NSID LBA BYTE                 a read, a write and a flush; the Dword1 of each completion
  *   size NSID | list | ana | entries | clear NSID     identify, logs
  *   aer | event                            request events; wait for one
  * Commands of reservations are those of namespace 1.
@@ -67,6 +69,30 @@ static void move(uint8_t opcode, uint32_t nsid, uint64_t lba, int byte)
     memset(data, byte, 4096);
     uint32_t status = nh_io(&io, opcode, nsid, lba, 1, data, 4096);
     reply(status, "%u", data[4095]);
+}
+
+static void credit(uint32_t on)
+{
+    struct snic_nvme_sqe e = {
+        .opcode = SNIC_NVME_ADMIN_SET_FEATURES, .cdw10 = SNIC_NVME_FEAT_CREDIT, .cdw11 = on};
+    reply(nh_run(&admin, &e, NULL, 0, NULL), "done");
+}
+
+static void flow(uint32_t nsid, uint64_t lba, int byte)
+{
+    static const uint8_t ops[] = {SNIC_NVME_IO_READ, SNIC_NVME_IO_WRITE, SNIC_NVME_IO_FLUSH};
+    char text[64] = "";
+    size_t n = 0;
+    uint32_t status = 0;
+    memset(data, byte, 4096);
+    for (size_t i = 0; status == 0 && i < SNIC_COUNTOF(ops); i++) {
+        struct nh_cmd cmd;
+        int moves = ops[i] != SNIC_NVME_IO_FLUSH;
+        nh_rw(&cmd, ops[i], nsid, moves ? lba : 0, 1, moves ? data : NULL, moves ? 4096 : 0);
+        status = nh_submit(&io, &cmd) == 0 ? nh_wait(&io, &cmd) : 0x7ff;
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%u ", (uint32_t)(cmd.c.result >> 32));
+    }
+    reply(status, "%s", text);
 }
 
 static void identify(const char *verb, uint32_t nsid)
@@ -185,6 +211,10 @@ static int carry_out(const char *verb, uint64_t a, uint64_t b, uint64_t c)
         move(SNIC_NVME_IO_WRITE, nsid, b, (int)c);
     else if (strcmp(verb, "read") == 0)
         move(SNIC_NVME_IO_READ, nsid, b, 0);
+    else if (strcmp(verb, "credit") == 0)
+        credit(nsid);
+    else if (strcmp(verb, "flow") == 0)
+        flow(nsid, b, (int)c);
     else if (strcmp(verb, "size") == 0 || strcmp(verb, "list") == 0)
         identify(verb, nsid);
     else if (strcmp(verb, "entries") == 0)

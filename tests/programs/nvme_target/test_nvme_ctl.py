@@ -61,6 +61,12 @@ def test_bad_lines_named(binary):
         ("weight %s 2" % HOST_A, "--fair"),
         ("cap %s bytes=1" % HOST_A, "--fair"),
         ("floor %s bytes=1" % HOST_A, "--fair"),
+        ("group gold weight=2", "--fair"),
+        ("group g/ld", "letters, digits"),
+        ("group none", "is not none"),
+        ("group", "NAME is missing"),
+        ("member %s gold" % HOST_A, "--fair"),
+        ("member %s" % HOST_A, "is needed"),
         ("listen 127.0.0.1:4420", "contradicts --listen"),
         ("listen unix:/x", "not ADDRESS:PORT"),
         ('host %s "b' % NQN, "not closed"),
@@ -123,7 +129,7 @@ def test_namespace_add_remove(binary):
         t.bad("not a number", "namespace", "remove", NQN, "x")
         t.bad("is not a command", "namespace", "grow", NQN)
         t.bad("is not a command", "nonsense")
-        t.bad("not config", "show", "x")
+        t.bad("neither config nor stats", "show", "x")
         t.stop()
 
 
@@ -162,6 +168,45 @@ def test_weight_and_cap(binary):
         t.good("floor", HOST_A, "bytes=0")
         t.good("weight", HOST_A, "1")
         assert HOST_A not in "".join(x for x in t.read().splitlines() if not x.startswith("host"))
+        t.stop()
+
+
+def test_groups_of_hosts(binary):
+    """Added, changed, left and removed; a restart has the same, a refusal changes nothing."""
+    with serving(binary, [*SUB, "namespace %s 1 memory=64K" % NQN], ["--fair"]) as t:
+        t.good("group", "set", "gold", "weight=4", "bytes=10M", "floor-iops=100")
+        t.good("group", "set", "rest")
+        t.good("member", HOST_A, "gold")
+        t.good("member", HOST_B, "gold")
+        t.good("floor", HOST_B, "iops=50")
+        t.good("namespace", "add", NQN, "memory=64K")
+        config = t.read()
+        assert "group gold weight=4 bytes=10485760 iops=0 floor-bytes=0 floor-iops=100\n" in config
+        assert "group rest weight=1 bytes=0 iops=0 floor-bytes=0 floor-iops=0\n" in config
+        assert "member %s gold\n" % HOST_A in config
+        assert "group gold: weight 4, cap 10485760 bytes" in t.good("show")
+        t.bad("not a group of hosts", "member", HOST_A, "silver")
+        t.bad("is needed", "member", HOST_A)
+        t.bad("not one of its settings", "group", "set", "gold", "speed=1")
+        t.bad("between 1 and", "group", "set", "gold", "weight=0")
+        t.bad("floor of 10485761 bytes is above", "group", "set", "gold", "floor-bytes=10485761")
+        t.bad("has hosts", "group", "remove", "gold")
+        t.bad("not a group of hosts", "group", "remove", "silver")
+        t.bad("is needed", "group", "remove")
+        t.bad("NAME is missing", "group", "set")
+        t.kill()
+        assert t.start() is None and t.good("show", "config") == config
+        for i in range(20):
+            t.good("group", "set", "gold", "iops=%d" % (i * 1000 + 200))
+            t.good("member", HOST_A, "rest" if i % 2 else "gold")
+        t.good("member", HOST_A, "none")
+        t.good("member", HOST_B, "none")
+        t.good("group", "remove", "gold")
+        t.good("group", "remove", "rest")
+        assert "group" not in t.read().replace(" group=", "") and "member" not in t.read()
+        for i in range(32):
+            t.good("group", "set", "g%d" % i)
+        t.bad("at most 32 groups", "group", "set", "one-more")
         t.stop()
 
 
@@ -238,6 +283,9 @@ def random_words(rng):
         ["ana", nqn, number, "0", rng.choice(["lost", "optimized", "x"])],
         ["weight", host, number], ["cap", host, "bytes=" + number, "iops=" + number],
         ["floor", host, "bytes=" + number, "iops=1"],
+        ["group", "set", "g" + number, "weight=" + number, "bytes=%sM" % number],
+        ["group", "set", "g1", "floor-iops=" + number], ["group", "remove", "g" + number],
+        ["member", host, rng.choice(["g1", "g2", "none"])], ["show", "stats"],
         ["show"], ["save"], ["save", "/nowhere/at/all"]])
     if rng.randrange(6) == 0:
         words.insert(rng.randrange(len(words) + 1), rng.choice(["", "size=4K", "\"", "#", "\\"]))

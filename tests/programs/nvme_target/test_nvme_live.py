@@ -8,6 +8,9 @@ import sys
 
 from nvmectl import HOST_A, HOST_B, NQN, Host, Target, run
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
+from freeport import free_port  # noqa: E402
+
 NAMESPACE_EVENT, ANA_EVENT = "040002", "0c0302"
 DISCOVERY_EVENT = "70f002"
 REFUSED = 0x184  # Connect Invalid Host
@@ -140,6 +143,101 @@ def test_host_names_shown_without_control_characters(target, driver):
         a.good("connect")
         show = t.good("show")
         assert "host nqn.x?[2J?y, port" in show and "\x1b" not in show, show
+
+
+def page(port):
+    """The lines of --metrics, as {name and labels: value}; every name has one HELP and one TYPE."""
+    import urllib.request
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=60) as f:
+        lines = f.read().decode().splitlines()
+    types = [x.split()[2] for x in lines if x.startswith("# TYPE ")]
+    assert len(types) == len(set(types)) and sum(x.startswith("# HELP ") for x in lines) == \
+        len(types)
+    out = dict(x.rsplit(" ", 1) for x in lines if not x.startswith("#"))
+    for name in out:
+        bare = name.partition("{")[0]
+        assert bare in types or bare.rpartition("_")[0] in types, name
+    return {k: float(v) for k, v in out.items()}
+
+
+def test_stats_of_hosts_and_devices(target, driver):
+    """What each of two hosts did, by kind, and the switch of the device: --metrics and ctl."""
+    metrics = free_port()
+    lines = [LINES[0], "host %s any" % NQN, LINES[2]]
+    options = ["--fair", "--metrics", "127.0.0.1:%d" % metrics]
+    with serving(target, driver, lines, [(HOST_A, 1), ('nqn.x"y', 2)], options) as (t, a, b):
+        assert "\nhost " not in t.good("show", "stats")
+        a.good("connect")
+        b.good("connect")
+        for i in range(5):
+            a.good("flow", 1, i, i)
+        for i in range(3):
+            b.good("read", 1, i)
+        assert b.call("read", 1, 5000)[0] == 0x80  # refused before its device
+        p = page(metrics)
+        a_read = '{host="%s",op="read"' % HOST_A
+        assert p["nvme_target_host_ios%s}" % a_read] == 5
+        assert p["nvme_target_host_bytes%s}" % a_read] == 5 * 4096
+        assert p['nvme_target_host_ios{host="%s",op="flush"}' % HOST_A] == 5
+        assert p['nvme_target_host_ios{host="nqn.x\\"y",op="read"}'] == 3
+        assert p['nvme_target_host_ios{host="nqn.x\\"y",op="write"}'] == 0
+        for name in ("_count", "_bucket"):
+            le = ',le="+Inf"' if name == "_bucket" else ""
+            assert p["nvme_target_host_latency_seconds%s%s%s}" % (name, a_read, le)] == 5
+        buckets = [v for k, v in p.items()
+                   if k.startswith("nvme_target_host_latency_seconds_bucket" + a_read)]
+        assert len(buckets) == 24 and buckets == sorted(buckets)
+        device = '{subsystem="%s",nsid="1"' % NQN
+        assert p["nvme_target_device_target_rate%s}" % device] > 0
+        assert p['nvme_target_device_threshold_seconds%s,op="write"}' % device] > 0
+        assert p['nvme_target_host_credit%s,host="%s"}' % (device, HOST_A)] >= 1
+        assert p["nvme_target_connections"] == 4 and p["nvme_target_memory_held_bytes"] == 0
+        assert p["nvme_target_flushes"] == 5 and p["nvme_target_reads"] == 8
+        show = t.good("show", "stats")
+        assert "connections: 4 of" in show and "refused: 0 for want of a place" in show, show
+        assert "host %s: 0 errors" % HOST_A in show and 'host nqn.x"y: 0 errors' in show, show
+        assert "device of namespace 1 of %s: target rate" % NQN in show, show
+
+
+def test_credit_for_hosts_that_request_it(target, driver):
+    """Set Features C0h: only a host that requests credit gets it, until it requests none."""
+    lines = [LINES[0], "host %s any" % NQN, LINES[2]]
+    with serving(target, driver, lines, [(HOST_A, 1), (HOST_B, 2)], ["--fair"]) as (_, a, b):
+        a.good("connect")
+        b.good("connect")
+        a.good("credit", 1)
+        for i in range(4):
+            read, write, flush = (int(x) for x in a.good("flow", 1, i, i).split())
+            assert read >= 1 and write >= 1 and flush == 0
+            assert b.good("flow", 1, i, i) == "0 0 0"
+        assert a.call("credit", 2)[0] == 0x02  # Invalid Field
+        a.good("credit", 0)
+        assert a.good("flow", 1, 0, 0) == "0 0 0"
+
+
+def test_groups_have_the_io_of_their_hosts(target, driver):
+    """At the switch, from the start and when a host joins or leaves; none of another's."""
+    lines = [LINES[0], "host %s any" % NQN, LINES[2], "group two weight=3", "member %s two" %
+             HOST_A, "member %s two" % HOST_B]
+    hosts = [(HOST_A, 1), (HOST_B, 2), ("nqn.other", 3)]
+    with serving(target, driver, lines, hosts, ["--fair"]) as (t, a, b, c):
+        for h in (a, b, c):
+            h.good("connect")
+            for i in range(5):
+                h.good("flow", 1, i, i)
+        assert "group two: 10 reads, 10 writes, 81920 bytes, 2 hosts" in t.good("show", "stats")
+        t.good("member", HOST_A, "none")
+        t.good("member", "nqn.other", "two")
+        a.good("read", 1, 0)
+        c.good("read", 1, 0)
+        assert "group two: 11 reads, 10 writes" in t.good("show", "stats")
+        t.good("group", "set", "two", "iops=1000", "floor-iops=10")
+        b.good("read", 1, 0)
+        t.good("member", HOST_B, "none")
+        t.good("member", "nqn.other", "none")
+        t.good("group", "remove", "two")
+        assert "group" not in t.good("show", "stats")
+        b.good("read", 1, 0)
 
 
 def test_ana_changed(target, driver):
