@@ -1,22 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# fabric.sh up | down | clear | fault NAME
+# fabric.sh up | down | clear | fault NAME [K]
 #
 # A fabric of network namespaces that can fail. sol_c (client, 10.77.100.1) and sol_s (server,
 # 10.77.200.1) are joined by four paths through sol_f; each path is one "spine", paths 0 and 1 share
 # one top-of-rack switch (ToR), 2 and 3 the other. Both hosts choose the path by a hash of addresses
 # and ports (ECMP), so a UDP source port stands for a path. `fault` breaks something, `clear` mends
-# it. Drops are silent: the hosts see their links up and get no ICMP message. The faults:
+# it. Drops are silent: the hosts see their links up and get no ICMP message. The faults, some with
+# a number K of 0 to 3:
 #
 #   port_fail      path 0 loses its carrier; the kernel removes it at once
 #   spine_fail     path 2 does
 #   tor_fail       paths 0 and 1 drop everything
-#   reboot         tor_fail for a second, then without carrier for two; returns, and clears itself
+#   reboot         tor_fail for a second, then without carrier for two; prints its rules with what
+#                  they have dropped, clears itself, and only then returns
 #   drop75         every path drops 75 % of the packets, in both directions
-#   drop75_1spine  path 1 does
-#   bh_tor         a quarter of all 5-tuples is dropped
-#   bh_spine       path 2 drops everything
-#   bh_ports       UDP source ports with the value 1 modulo 4 are dropped
+#   drop75_1spine  path K (1) does
+#   bh_tor         a quarter of all 5-tuples is dropped: the one with number K (0)
+#   bh_spine       path K (2) drops everything
+#   bh_ports       UDP source ports with the value K (1) modulo 4 are dropped
 #
 # Needs root, ip and nft, and ethtool to turn off segmentation offloads, so that each packet is
 # dropped or not on its own. Kernel: VETH, NF_TABLES, NFT_HASH, NFT_NUMGEN, IP_ROUTE_MULTIPATH.
@@ -102,20 +104,18 @@ fault() {
     spine_fail) links down 2 ;;
     tor_fail) rule 'iifname { "fc0", "fc1", "fs0", "fs1" } counter drop' ;;
     reboot)
-        fault tor_fail || return 1
-        (
-            sleep 1
-            links down 0 1
-            sleep 2
-            clear
-        ) &
+        fault tor_fail && sleep 1 && links down 0 1 && sleep 2 || return 1
+        inside sol_f nft list chain inet f fab
+        clear
         ;;
     drop75) rule 'numgen random mod 100 < 75 counter drop' ;;
-    drop75_1spine) rule 'iifname { "fc1", "fs1" } numgen random mod 100 < 75 counter drop' ;;
+    drop75_1spine)
+        rule "iifname { \"fc${2:-1}\", \"fs${2:-1}\" } numgen random mod 100 < 75 counter drop"
+        ;;
     bh_tor) rule 'meta l4proto { tcp, udp } jhash ip saddr . ip daddr . th sport . th dport' \
-        'mod 4 seed 0xdeadbeef == 0 counter drop' ;;
-    bh_spine) rule 'iifname { "fc2", "fs2" } counter drop' ;;
-    bh_ports) rule 'udp sport & 3 == 1 counter drop' ;;
+        "mod 4 seed 0xdeadbeef == ${2:-0} counter drop" ;;
+    bh_spine) rule "iifname { \"fc${2:-2}\", \"fs${2:-2}\" } counter drop" ;;
+    bh_ports) rule "udp sport & 3 == ${2:-1} counter drop" ;;
     *)
         echo "fabric.sh: unknown fault $1" >&2
         return 2
@@ -125,6 +125,10 @@ fault() {
 
 case ${1:-} in
 up | down | clear) "$1" ;;
-fault) fault "${2:?usage: fabric.sh fault NAME}" ;;
-*) sed -n '3,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
+fault)
+    : "${2:?usage: fabric.sh fault NAME [K]}"
+    shift
+    fault "$@"
+    ;;
+*) sed -n '3,25s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

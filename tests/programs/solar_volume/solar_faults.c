@@ -2,15 +2,16 @@
 /*
  * solar_faults: the load of the paper's Table 2. Clients with a disk each keep a few I/Os of 4 to
  * 32 KiB in flight, a read for four writes, and everything that they read is compared with what
- * they know was acknowledged; counted is how many I/Os have no answer for a second.
+ * they know was acknowledged; counted is how many I/Os have no answer for a second. With --waits it
+ * is a second without the waiting for a CPU (solar_faults_waits.c), for resumed_us likewise.
  *
  *     solar_faults load --transport solar --server 10.77.200.1:7000 --epoch 1 --milliseconds 4500
  *     solar_faults tcp_server --listen 10.77.200.1:7004
  *
  * It prints "ready" when every client has had an answer, and in the end a line "result" with pairs
  * of name=value. SIGUSR1 means that the server is back: resumed_us is how long after that the next
- * I/O was done, at most. With --hold it prints "held" when the time is over, and waits for a line
- * on its standard input before all that was acknowledged is read back.
+ * I/O was done, at most. SIGUSR2 means that the time is over. With --hold it prints "held" then,
+ * and waits for a line on its standard input before all that was acknowledged is read back.
  *
  * I/Os in flight at once have no block in common of which one is written, so a client knows of each
  * block which version must be there. A block of a version that was not acknowledged is anything.
@@ -58,7 +59,9 @@ static struct {
 } run;
 
 static volatile sig_atomic_t back;
+static volatile sig_atomic_t enough;
 static struct timespec back_at;
+static uint64_t back_waits_ns; /* fault_waits_ns() then */
 
 uint64_t fault_now(void)
 {
@@ -140,6 +143,7 @@ static void client_begin(struct fault_client *c, struct fault_io *io)
     io->explained = 0;
     io->counted = 0;
     io->began_ns = fault_now();
+    io->waits_ns = fault_waits_ns();
     run.inside++;
     run.transport->submit(io);
 }
@@ -159,6 +163,20 @@ static void client_issue(struct fault_client *c, struct fault_io *io)
     }
 }
 
+/* Since then, less the waiting for a CPU, when fault_waits_ns() was @p waits_ns. */
+static uint64_t run_since(uint64_t then, uint64_t waits_ns, uint64_t now)
+{
+    uint64_t took = now > then ? now - then : 0;
+    if (took >= FAULT_HANG_NS)
+        fault_waits_count(now, 1);
+    return took - snic_min_u64(took, fault_waits_ns() - waits_ns);
+}
+
+static int io_hung(const struct fault_io *io, uint64_t now)
+{
+    return run_since(io->began_ns, io->waits_ns, now) >= FAULT_HANG_NS;
+}
+
 static void io_hangs(struct fault_io *io, uint64_t now)
 {
     io->counted = 1;
@@ -169,13 +187,13 @@ static void io_hangs(struct fault_io *io, uint64_t now)
 static void io_count(struct fault_io *io, uint64_t now)
 {
     run.ios[io->write]++;
-    if (!io->counted && now - io->began_ns >= FAULT_HANG_NS)
+    if (!io->counted && io_hung(io, now))
         io_hangs(io, now);
     else if (!io->counted)
         snic_hist_record(&run.latency, now - io->began_ns);
     if (back) {
         uint64_t at = (uint64_t)back_at.tv_sec * 1000000000u + (uint64_t)back_at.tv_nsec;
-        run.resumed_ns = snic_max_u64(run.resumed_ns, now > at ? now - at : 1);
+        run.resumed_ns = snic_max_u64(run.resumed_ns, run_since(at, back_waits_ns, now) + 1);
         back = 0;
     }
 }
@@ -232,8 +250,10 @@ static void run_turn(uint64_t due)
 {
     uint64_t now = fault_now();
     uint64_t wait = snic_min_u64(due > now ? due - now : 0, 10000000);
+    fault_waits_begin(now, wait);
     run.transport->turn(wait);
     uint64_t then = fault_now();
+    fault_waits_count(then, 0);
     if (then > now + wait)
         run.stall_ns = snic_max_u64(run.stall_ns, then - now - wait);
 }
@@ -251,21 +271,21 @@ static void run_explain(uint64_t now)
     for (uint32_t i = 0; i < opt.clients; i++)
         for (uint32_t k = 0; k < opt.depth; k++) {
             struct fault_io *io = &run.clients[i].io[k];
-            if (io->began_ns == 0 || io->explained || now - io->began_ns < FAULT_HANG_NS)
+            if (io->began_ns == 0 || io->explained || !io_hung(io, now))
                 continue;
             io->explained = 1;
             run.transport->explain(io);
         }
 }
 
-/* What has waited for so long counts as one that hangs, whatever becomes of it. */
-static void run_count_open(uint64_t now, uint64_t age_ns)
+/* What has no answer for a second (or at all) hangs, whatever becomes of it. */
+static void run_count_open(uint64_t now, int all)
 {
     run.open = 0;
     for (uint32_t i = 0; i < opt.clients; i++)
         for (uint32_t k = 0; k < opt.depth; k++) {
             struct fault_io *io = &run.clients[i].io[k];
-            if (io->began_ns == 0 || now - io->began_ns < age_ns)
+            if (io->began_ns == 0 || !(all || io_hung(io, now)))
                 continue;
             run.open++;
             if (!io->counted)
@@ -286,12 +306,12 @@ static void run_load(void)
     printf("ready\n");
     fflush(stdout);
     uint64_t end = fault_now() + opt.milliseconds * 1000000, now;
-    while ((now = fault_now()) < end) {
+    while ((now = fault_now()) < end && !enough) {
         run_turn(run_issue(now));
         if (opt.verbose)
             run_explain(fault_now()); /* what began meanwhile is younger */
     }
-    run_count_open(now, FAULT_HANG_NS);
+    run_count_open(now, 0);
 }
 
 /* What is under way ends, or hangs. */
@@ -301,7 +321,7 @@ static void run_drain(void)
     while (run.transport->lasting && run.inside != 0 && fault_now() < end)
         run_turn(SNIC_NEVER);
     if (run.transport->lasting)
-        run_count_open(fault_now(), 0);
+        run_count_open(fault_now(), 1);
 }
 
 static void run_read_back(void)
@@ -331,11 +351,11 @@ static void run_report(void)
     printf("result transport=%s ios=%" PRIu64 " reads=%" PRIu64 " hung=%" PRIu64 " open=%" PRIu64
            " max_ms=%" PRIu64 " p50_us=%" PRIu64 " p99_us=%" PRIu64 " p999_us=%" PRIu64
            " errors=%" PRIu64 " wrong=%" PRIu64 " checked=%" PRIu64 " stall_ms=%" PRIu64
-           " resumed_us=%" PRIu64,
+           " resumed_us=%" PRIu64 " waits_ms=%" PRIu64,
            opt.transport, run.ios[0] + run.ios[1], run.ios[0], run.hung, run.open, h->max / 1000000,
            snic_hist_quantile(h, 500000) / 1000, snic_hist_quantile(h, 990000) / 1000,
            snic_hist_quantile(h, 999000) / 1000, run.errors, run.wrong, run.checked,
-           run.stall_ns / 1000000, run.resumed_ns / 1000);
+           run.stall_ns / 1000000, run.resumed_ns / 1000, fault_waits_ns() / 1000000);
     run.transport->report(stdout);
     printf("\n");
     fflush(stdout);
@@ -347,7 +367,14 @@ static void on_back(int number)
 {
     (void)number;
     clock_gettime(CLOCK_MONOTONIC, &back_at);
+    back_waits_ns = fault_waits_ns();
     back = 1;
+}
+
+static void on_enough(int number)
+{
+    (void)number;
+    enough = 1;
 }
 
 static void *must_have(size_t size)
@@ -403,6 +430,8 @@ static void load_options(int argc, char **argv)
         {"drain", EX_NUMBER, &opt.drain, "SECONDS", "patience in the end", 0, 3600, NULL},
         {"seed", EX_NUMBER, &opt.seed, "N", "of the choices", 0, UINT32_MAX, NULL},
         {"hold", EX_FLAG, &opt.hold, NULL, "wait for a line before reading back", 0, 0, NULL},
+        {"waits", EX_TEXT, &opt.waits, "FILE",
+         "numbers of processes: what they wait for a CPU is no time of an I/O", 0, 0, NULL},
         {"verbose", EX_FLAG, &opt.verbose, NULL, "explain what hangs", 0, 0, NULL},
     };
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "The load of the paper's Table 2.");
@@ -419,7 +448,10 @@ static int load(int argc, char **argv)
         ex_die("--transport %s: there is no such", opt.transport);
     struct sigaction act = {.sa_handler = on_back, .sa_flags = SA_RESTART};
     (void)sigaction(SIGUSR1, &act, NULL);
+    act.sa_handler = on_enough;
+    (void)sigaction(SIGUSR2, &act, NULL);
     clients_open();
+    fault_waits_open(opt.waits);
     run.transport->open(run.clients, &opt);
     run_load();
     run_drain();

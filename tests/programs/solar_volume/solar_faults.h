@@ -24,6 +24,7 @@ struct fault_io {
     struct snic_io_req req; /* the volume's */
     struct fault_client *client;
     uint64_t began_ns; /* 0: idle */
+    uint64_t waits_ns; /* fault_waits_ns() then */
     uint64_t next_ns;  /* idle: not before that */
     uint32_t lba;
     uint32_t blocks;
@@ -47,6 +48,7 @@ struct fault_client {
 struct fault_options {
     const char *server;
     const char *transport;
+    const char *waits;
     uint64_t clients;
     uint64_t depth;
     uint64_t blocks; /* of a disk */
@@ -80,6 +82,16 @@ extern const struct fault_transport fault_tcp;
 
 uint64_t fault_now(void);
 void fault_done(struct fault_io *io, int64_t result);
+
+/* Waiting for a CPU, of this process and of those in the file. NULL: none is counted. */
+void fault_waits_open(const char *file);
+/* An iteration of the loop begins, in which it sleeps that long at most. */
+void fault_waits_begin(uint64_t now, uint64_t sleep_ns);
+/* During it and after it. The others are looked at now and then, or at once. */
+void fault_waits_count(uint64_t now, int at_once);
+/* So far, of all together. */
+uint64_t fault_waits_ns(void);
+
 /* The peer's server; it ends by a signal. */
 int fault_tcp_server(int argc, char **argv);
 

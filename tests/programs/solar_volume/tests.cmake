@@ -35,7 +35,8 @@ endforeach()
 
 # Clients over a fabric of network namespaces that breaks. It needs the machine for itself, and the
 # fabric has one name only.
-snic_test_program(solar_faults SOURCES solar_faults.c solar_faults_volume.c solar_faults_tcp.c
+snic_test_program(solar_faults SOURCES solar_faults.c solar_faults_waits.c solar_faults_volume.c
+  solar_faults_tcp.c
   ${PROJECT_SOURCE_DIR}/examples/common.c ${PROJECT_SOURCE_DIR}/examples/options.c
   LIBS snicstore_uring snicstore Threads::Threads)
 target_include_directories(solar_faults PRIVATE ${PROJECT_SOURCE_DIR}/examples)
