@@ -176,15 +176,16 @@ static void lin_gather(struct lin_search *s, const struct lin_op *ops, size_t co
                        uint64_t from, uint64_t to)
 {
     uint32_t n = 0;
-    int open_deletion = 0;
+    uint64_t deletion = LIN_OPEN; /* the first call of one that is not among them, but may show */
     struct lin_op *all = calloc(count + 1, sizeof(*all));
     size_t total = 0;
     for (size_t i = 0; i < count; i++) {
         struct lin_op o = ops[i];
         if (o.key != key || o.call >= to)
             continue;
-        if (o.kind != LIN_READ && o.value == 0) /* also one that takes effect in this time */
-            open_deletion |= o.end == LIN_OPEN || (o.call < from && o.end >= from);
+        if (o.kind != LIN_READ && o.value == 0 && o.call < deletion &&
+            (o.end >= to || (o.call < from && o.end >= from)))
+            deletion = o.call;
         if (o.call < from)
             continue;
         if (o.end == LIN_OPEN && o.kind != LIN_READ)
@@ -200,8 +201,8 @@ static void lin_gather(struct lin_search *s, const struct lin_op *ops, size_t co
     s->count = n;
     for (uint32_t i = 0; i < s->count;) {
         struct lin_op *o = &s->op[i];
-        /* Of what was before the time, or after the window, or of a deletion without an end. */
-        int unclear = open_deletion || o->end > cut;
+        /* A deletion may show that was called before the time, or ends after it, or never. */
+        int unclear = o->end >= deletion || o->end > cut;
         int strange = o->kind == LIN_READ && (!lin_has(s, o->value) || (unclear && o->value == 0));
         if (o->kind == LIN_CAS && (!lin_has(s, o->expect) || (unclear && o->expect == 0)))
             o->kind = LIN_WRITE; /* that weakens it */

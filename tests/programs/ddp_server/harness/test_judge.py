@@ -21,6 +21,8 @@ TIMED = "a 10 20 set k 1 ok expires=110\n{0}b {1} get k - ok:{2}"
 ACROSS_LOSS = ("! 0 nodes 3\na 1 2 set k 1 ok\na 3 {0} set k 2 ok\n! 5 down 0\n! 5 down 1\n"
                "! 5 down 2\n! 8 full 0\n! 8 full 1\nb 10 11 set k 3 ok\nb 12 13 get k - ok:3\n"
                "b 22 23 get k - ok:2")
+DELETED_ACROSS_LOSS = ("! 0 nodes 3\na 1 2 set k 1 ok\nb {0} get k - ok:nil\na 5 12 del k - ok\n"
+                       "! 8 down 0\n! 8 down 1\n! 8 down 2\n! 11 full 0\n! 11 full 1")
 AGAIN = ("! 0 nodes 3\na 1 2 set k 1 ok dur=all\n! 3 down 0\n! 3 down 1\n! 3 down 2\n! 5 back 2\n"
          "! 5 back 1\n! 6 full 2 log\nb 6 6 get k - ok:1\na 7 8 set k 2 ok dur={0}\n! 9 gone 1\n{1}"
          "! 10 back 1\n! 11 full 2\n! 12 full 1\nb 13 14 get k - ok:1 dur=memory")
@@ -53,6 +55,7 @@ RIGHT = {
         "a 3 - set k 2 unknown\n! 5 down 0\n! 5 down 1\n! 5 down 2\n! 8 full 0\n! 9 full 1\n"
         "b 10 11 get k - ok:1\nb 12 13 get k - ok:2",
     "begun before a loss, done after it": ACROSS_LOSS.format(20),
+    "a deletion is answered in a loss": DELETED_ACROSS_LOSS.format("5 6"),
     "a read across a loss, of what was written after it": "! 0 nodes 3\na 1 2 set k 1 ok\n"
         "! 5 down 0\n! 5 down 1\n! 5 down 2\na 6 20 set k 2 ok\nb 4 21 get k - ok:2\n"
         "! 8 full 0\n! 8 full 1",
@@ -120,6 +123,7 @@ WRONG = {
     "expire of a key that was gone": TIMED.format("b 120 121 get k - ok:nil\n", "150 151", "nil") +
         "\na 130 140 expire k 1 ok",
     "done before a loss, and again after another": ACROSS_LOSS.format(4),
+    "read before a deletion that is answered in a loss": DELETED_ACROSS_LOSS.format("3 4"),
     "here, and its log is left": LOSS_HERE.format(" log", " log", "nil"),
     "here, an exchange": LOSS_HERE.format(" log", "", "nil").replace(
         "set k 1", "cas k nil,1"),
