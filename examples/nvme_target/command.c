@@ -33,6 +33,8 @@ const char tg_commands[] =
     "                             most, least (needs --fair)\n"
     "  group remove NAME          one without hosts\n"
     "  member HOSTNQN NAME|none   the host's group; its own weight, cap and floor hold inside it\n"
+    "  reload                     read --auth-keys again: who has no secret there now is denied;\n"
+    "                             a changed one counts for connections from now on\n"
     "  save [FILE]                write the configuration, to FILE instead of --config";
 
 static struct tg_namespace *removing; /* TG_WAIT */
@@ -209,6 +211,14 @@ static int namespace_resize(char **words, int count, struct tg_call *c)
     return tg_namespace_resize(ns, bytes, &c->e) == 0 ? TG_SAVE : TG_FAILED;
 }
 
+static int command_reload(char **words, int count, struct tg_call *c)
+{
+    (void)words;
+    if (count > 0)
+        return tg_fail(&c->e, "reload: takes no word");
+    return tg_keys_reload(&c->out, &c->e) == 0 ? TG_DONE : TG_FAILED;
+}
+
 static int subsystem_add(char **words, int count, struct tg_call *c)
 {
     struct tg_subsystem *s;
@@ -383,6 +393,7 @@ int tg_command(char **words, int count, struct tg_call *call)
     } commands[] = {
         {"show", NULL, command_show},
         {"save", NULL, command_save},
+        {"reload", NULL, command_reload},
         {"subsystem", "add", subsystem_add},
         {"subsystem", "remove", subsystem_remove},
         {"host", "allow", host_allow},

@@ -12,14 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct {
-    struct {
-        char nqn[SNIC_NVME_NQN_BYTES];
-        struct snic_nvmeauth_keys keys;
-    } host[TG_HOSTS];
+struct key_host {
+    char nqn[SNIC_NVME_NQN_BYTES];
+    struct snic_nvmeauth_keys keys;
+};
+/* What the file had. */
+struct key_file {
+    struct key_host host[TG_HOSTS];
     const char *names[TG_HOSTS];
     uint32_t count;
-} keys;
+};
+
+static struct key_file files[2];
+static struct key_file *keys = &files[0]; /* the other one is empty but for a reload */
 
 static const char *const group_names[] = {"null",      "ffdhe2048", "ffdhe3072",
                                           "ffdhe4096", "ffdhe6144", "ffdhe8192"};
@@ -42,21 +47,21 @@ int tg_keys_groups(void *target, const char *text)
     return tg.auth_groups != 0 ? 0 : -1;
 }
 
-static int find(const char *nqn)
+static const struct key_host *find(const struct key_file *f, const char *nqn)
 {
-    for (uint32_t i = 0; i < keys.count; i++)
-        if (strcmp(keys.host[i].nqn, nqn) == 0)
-            return (int)i;
-    return -1;
+    for (uint32_t i = 0; i < f->count; i++)
+        if (strcmp(f->host[i].nqn, nqn) == 0)
+            return &f->host[i];
+    return NULL;
 }
 
 static int keys_of(void *ctx, const char *hostnqn, struct snic_nvmeauth_keys *out)
 {
-    int i = find(hostnqn);
+    const struct key_host *h = find(keys, hostnqn);
     (void)ctx;
-    if (i < 0)
+    if (h == NULL)
         return SNIC_ENOENT;
-    *out = keys.host[i].keys;
+    *out = h->keys;
     return 0;
 }
 
@@ -72,62 +77,76 @@ static int read_secret(const char *what, const char *text, struct snic_nvmeauth_
                                        : "is not DHHC-1:HH:BASE64:, as nvme gen-dhchap-key makes");
 }
 
-static int read_line(char **words, int count, struct tg_error *e)
+static int read_line(struct key_file *f, char **words, int count, struct tg_error *e)
 {
+    struct key_host *h = &f->host[f->count];
     if (count < 2 || count > 3)
         return tg_fail(e, "not HOSTNQN SECRET [CTRLSECRET]");
     if (tg_nqn_fits("host", words[0], e) != 0)
         return -1;
-    if (find(words[0]) >= 0)
+    if (find(f, words[0]) != NULL)
         return tg_fail(e, "host %s: named twice", words[0]);
-    if (keys.count == TG_HOSTS)
+    if (f->count == TG_HOSTS)
         return tg_fail(e, "host %s: at most %d", words[0], TG_HOSTS);
-    struct snic_nvmeauth_keys *k = &keys.host[keys.count].keys;
-    if (read_secret("host's", words[1], &k->host, e) != 0 ||
-        (count == 3 && read_secret("controller's", words[2], &k->ctrl, e) != 0))
+    if (read_secret("host's", words[1], &h->keys.host, e) != 0 ||
+        (count == 3 && read_secret("controller's", words[2], &h->keys.ctrl, e) != 0))
         return -1;
     if (count == 3 && strcmp(words[1], words[2]) == 0)
         return tg_fail(e, "host %s: the two secrets must differ", words[0]);
-    (void)snprintf(keys.host[keys.count].nqn, sizeof(keys.host[0].nqn), "%s", words[0]);
-    keys.names[keys.count] = keys.host[keys.count].nqn;
-    keys.count++;
+    (void)snprintf(h->nqn, sizeof(h->nqn), "%s", words[0]);
+    f->names[f->count++] = h->nqn;
     return 0;
 }
 
-static void read_file(const char *path)
+static int read_lines(FILE *in, const char *path, struct key_file *out, char *text, int size,
+                      struct tg_error *e)
 {
-    static char text[TG_LINE + 2], buffer[4096];
     char *words[TG_WORDS];
-    struct tg_error e;
-    struct stat s;
-    FILE *f = fopen(path, "re");
-    if (f == NULL || fstat(fileno(f), &s) != 0)
-        ex_die("cannot read %s (--auth-keys): %s", path, strerror(errno));
-    if (!S_ISREG(s.st_mode) || (s.st_mode & 077) != 0 || (s.st_uid != geteuid() && s.st_uid != 0))
-        ex_die("%s (--auth-keys) has secrets, and others may read it, or it is another user's: "
-               "chmod 600",
-               path);
-    (void)setvbuf(f, buffer, _IOFBF, sizeof(buffer)); /* one that can be wiped */
-    for (unsigned line = 1; fgets(text, sizeof(text), f) != NULL; line++) {
+    struct tg_error why;
+    for (unsigned line = 1; fgets(text, size, in) != NULL; line++) {
         size_t n = strlen(text);
-        if (n > TG_LINE || (n > 0 && text[n - 1] != '\n' && !feof(f)))
-            ex_die("%s:%u: not a line of text of at most %d bytes", path, line, TG_LINE);
+        if (n > TG_LINE || (n > 0 && text[n - 1] != '\n' && !feof(in)))
+            return tg_fail(e, "%s:%u: not a line of text of at most %d bytes", path, line, TG_LINE);
         if (n > 0 && text[n - 1] == '\n')
             text[n - 1] = 0;
-        int count = tg_split(text, words, &e);
-        if (count < 0 || (count > 0 && read_line(words, count, &e) != 0))
-            ex_die("%s:%u: %s", path, line, e.text);
+        int count = tg_split(text, words, &why);
+        if (count < 0 || (count > 0 && read_line(out, words, count, &why) != 0))
+            return tg_fail(e, "%s:%u: %.300s", path, line, why.text);
     }
-    if (ferror(f))
-        ex_die("cannot read %s (--auth-keys): %s", path, strerror(errno));
-    (void)fclose(f);
+    if (ferror(in))
+        return tg_fail(e, "cannot read %s (--auth-keys): %s", path, strerror(errno));
+    return 0;
+}
+
+static int read_file(const char *path, struct key_file *out, struct tg_error *e)
+{
+    static char text[TG_LINE + 2], buffer[4096];
+    struct stat s;
+    FILE *in = fopen(path, "re");
+    int r = 0;
+    if (in == NULL || fstat(fileno(in), &s) != 0)
+        r = tg_fail(e, "cannot read %s (--auth-keys): %s", path, strerror(errno));
+    else if (!S_ISREG(s.st_mode) || (s.st_mode & 077) != 0 ||
+             (s.st_uid != geteuid() && s.st_uid != 0))
+        r = tg_fail(e,
+                    "%s has secrets, and others may read it, or it is another "
+                    "user's: chmod 600",
+                    path);
+    if (r == 0) {
+        (void)setvbuf(in, buffer, _IOFBF, sizeof(buffer)); /* one that can be wiped */
+        r = read_lines(in, path, out, text, sizeof(text), e);
+    }
+    if (in != NULL)
+        (void)fclose(in);
     snic_nvmeauth_wipe(text, sizeof(text));
     snic_nvmeauth_wipe(buffer, sizeof(buffer));
+    return r;
 }
 
 void tg_keys_begin(struct snic_nvmet *t)
 {
     struct snic_nvmet_auth_opts o = {.opts_size = sizeof(o), .keys = keys_of};
+    struct tg_error e;
     if (tg.auth_keys == NULL)
         return;
     o.ops = snic_nvmeauth_openssl();
@@ -135,7 +154,8 @@ void tg_keys_begin(struct snic_nvmet *t)
     o.groups = tg.auth_groups;
     if (o.ops == NULL)
         ex_die("--auth-keys: this program was built without libcrypto (libssl-dev)");
-    read_file(tg.auth_keys);
+    if (read_file(tg.auth_keys, keys, &e) != 0)
+        ex_die("cannot start: %s", e.text);
     int r = snic_nvmet_auth(t, &o);
     if (r != 0)
         ex_die("--auth-keys: %s", snic_strerror(r));
@@ -143,12 +163,12 @@ void tg_keys_begin(struct snic_nvmet *t)
 
 void tg_keys_end(void)
 {
-    snic_nvmeauth_wipe(&keys, sizeof(keys));
+    snic_nvmeauth_wipe(files, sizeof(files));
 }
 
 int tg_keys_has(const char *nqn, struct tg_error *e)
 {
-    if (tg.auth_keys == NULL || find(nqn) >= 0)
+    if (tg.auth_keys == NULL || find(keys, nqn) != NULL)
         return 0;
     return tg_fail(e, "host %s has no secret in %s (--auth-keys)", nqn, tg.auth_keys);
 }
@@ -164,7 +184,70 @@ int tg_keys_hosts(const struct tg_subsystem *s, struct snic_nvmet_subsystem_opts
     if (!s->any)
         return 0;
     o->flags &= ~SNIC_NVMESUB_ANY_HOST; /* any that has a secret */
-    o->hosts = keys.names;
-    o->host_count = keys.count;
+    o->hosts = keys->names;
+    o->host_count = keys->count;
+    return 0;
+}
+
+/* ---- Read again ---- */
+
+/* A host that is allowed by its name keeps a secret. */
+static int named_have(const struct key_file *f, struct tg_error *e)
+{
+    for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++)
+        for (uint32_t k = 0; tg.subs[i].nqn[0] != 0 && k < tg.subs[i].host_count; k++)
+            if (find(f, tg.subs[i].hosts[k].nqn) == NULL)
+                return tg_fail(e, "%s has no secret for host %s, which %s allows: deny it first",
+                               tg.auth_keys, tg.subs[i].hosts[k].nqn, tg.subs[i].nqn);
+    return 0;
+}
+
+/* Those of @p f that @p other lacks, at the subsystems of any host. */
+static int each_missing(const struct key_file *f, const struct key_file *other, int allow,
+                        struct tg_error *e)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const char *nqn = f->host[i].nqn;
+        if (find(other, nqn) != NULL)
+            continue;
+        count++;
+        for (uint32_t k = 0; k < TG_SUBSYSTEMS; k++) {
+            const struct tg_subsystem *s = &tg.subs[k];
+            uint32_t number = (uint32_t)s->number;
+            if (s->nqn[0] == 0 || s->number < 0 || !s->any)
+                continue;
+            int r = allow ? snic_nvmet_allow(tg_target(), number, nqn, 0, NULL, 0)
+                          : snic_nvmet_deny(tg_target(), number, nqn);
+            if (r != 0)
+                return tg_fail(e, "host %s, subsystem %s: %s", nqn, s->nqn, snic_strerror(r));
+        }
+    }
+    return count;
+}
+
+int tg_keys_reload(struct tg_text *out, struct tg_error *e)
+{
+    struct key_file *old = keys, *next = keys == &files[0] ? &files[1] : &files[0];
+    int changed = 0, gone, added = -1;
+    if (tg.auth_keys == NULL)
+        return tg_fail(e, "reload: the target was started without --auth-keys");
+    if (read_file(tg.auth_keys, next, e) != 0 || named_have(next, e) != 0) {
+        snic_nvmeauth_wipe(next, sizeof(*next));
+        return -1;
+    }
+    for (uint32_t i = 0; i < next->count; i++) {
+        const struct key_host *h = find(old, next->host[i].nqn);
+        changed += h != NULL && memcmp(&h->keys, &next->host[i].keys, sizeof(h->keys)) != 0;
+    }
+    gone = each_missing(old, next, 0, e);
+    keys = next;
+    if (gone >= 0)
+        added = each_missing(next, old, 1, e);
+    snic_nvmeauth_wipe(old, sizeof(*old));
+    if (added < 0)
+        return -1;
+    tg_text_add(out, "%u hosts have secrets: %d are new, %d gone, %d have another secret\n",
+                next->count, added, gone, changed);
     return 0;
 }

@@ -6,7 +6,9 @@
  */
 #include "target.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -152,9 +154,26 @@ void tg_loops_share(uint32_t port)
     }
 }
 
+void tg_loops_pin(uint32_t i)
+{
+    cpu_set_t may, set;
+    if (!tg.steer_cpu || sched_getaffinity(0, sizeof(may), &may) != 0)
+        return;
+    CPU_ZERO(&set);
+    for (uint32_t cpu = i; cpu < CPU_SETSIZE; cpu += (uint32_t)tg.loops)
+        if (CPU_ISSET(cpu, &may))
+            CPU_SET(cpu, &set);
+    if (CPU_COUNT(&set) == 0 || sched_setaffinity(0, sizeof(set), &set) != 0)
+        ex_log(EX_WARNING,
+               "--steer-cpu: loop %u has none of the CPUs %u + N x %" PRIu64
+               " that this process may use: it runs on any",
+               i, i, tg.loops);
+}
+
 static void *part_run(void *ctx)
 {
     struct part *p = ctx;
+    tg_loops_pin(p->number);
     while (!p->stopping)
         if (snic_loop_once(p->loop, SNIC_NEVER) < 0)
             ex_die("loop %u cannot wait for events", p->number);

@@ -76,6 +76,7 @@ static void open_target(void)
     struct snic_nvmet_opts o = {.opts_size = sizeof(o)};
     struct snic_net_uring_opts net;
     o.loops_max = (uint32_t)tg.loops;
+    o.flags = tg.steer_cpu ? SNIC_NVMET_STEER_CPU : 0;
     o.conns_max = (uint32_t)tg.connections;
     o.host_conns_max = (uint32_t)tg.host_connections;
     for (uint32_t i = 0; i < TG_SUBSYSTEMS; i++)
@@ -189,6 +190,7 @@ int main(int argc, char **argv)
     snic_timer_init(&g.timer, watch);
     snic_loop_arm(g.loop, &g.timer, snic_loop_now(g.loop) + UINT64_C(1000000000));
     tg_loops_run();
+    tg_loops_pin(0);
     int r = snic_loop_run(g.loop);
     tg_loops_stop();
     ex_stats_stop(g.stats);

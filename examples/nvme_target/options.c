@@ -152,6 +152,8 @@ static void check(void)
             check_subsystem(&tg.subs[i]);
     if (tg.tenant_count > 0 && !tg.fair)
         ex_usage("--weight has no effect without --fair");
+    if (tg.steer_cpu && tg.loops == 1)
+        ex_usage("--steer-cpu has no effect without --loops");
     if (tg.auth_groups != 0 && tg.auth_keys == NULL)
         ex_usage("--auth-groups has no effect without --auth-keys");
     if (!snic_is_pow2(tg.transfer))
@@ -221,6 +223,9 @@ static const struct ex_option table[] = {
      0, 0, tg_keys_groups},
     {"loops", EX_NUMBER, &tg.loops, "N",
      "threads: each has connections, and every N-th namespace (1)", 1, 16, NULL},
+    {"steer-cpu", EX_FLAG, &tg.steer_cpu, NULL,
+     "with --loops: loop I runs on the CPUs I + K x N, and accepts what comes in on them", 0, 0,
+     NULL},
     {"stats", EX_NUMBER, &tg.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
     {"metrics", EX_TEXT, &tg.metrics, "ADDRESS:PORT", "serve them for Prometheus", 0, 0, NULL},
     {"log-level", EX_PARSE, &tg.level, "error|warning|info|debug", "default info", 0, 0,

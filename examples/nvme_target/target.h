@@ -141,6 +141,7 @@ struct tg_options {
     enum ex_level level;
     int fair;
     int cached;
+    int steer_cpu;
 };
 
 extern struct tg_options tg;
@@ -208,6 +209,8 @@ struct tg_ana {
     uint8_t state;
 };
 int tg_read_ana(char **words, int count, struct tg_ana *out, struct tg_error *e);
+/** A line of the configuration, without its end; changed by it. 0; -1 refused, nothing changed */
+int tg_config_line(char *text, unsigned line, struct tg_error *e);
 /** Read --config; exits with a line that names what is wrong. */
 void tg_config_read(const char *path);
 /** The configuration as it is. */
@@ -255,6 +258,9 @@ int tg_uuid(struct tg_namespace *ns, struct tg_error *e);
 int tg_keys_groups(void *target, const char *text);
 /** Read the file, if there is one, and require authentication; exits with what is wrong. */
 void tg_keys_begin(struct snic_nvmet *t);
+/** Read the file again; hosts without a secret now are denied. 0; -1 nothing changed, but for a
+ * failure that names host and subsystem */
+int tg_keys_reload(struct tg_text *out, struct tg_error *e);
 /** Overwrite the secrets. */
 void tg_keys_end(void);
 /** Has the host a secret, where one is required? 0; -1 */
@@ -294,6 +300,9 @@ void tg_loops_call(const struct tg_namespace *ns, void (*fn)(void *ctx), void *c
 void tg_loops_share(uint32_t port);
 /** Start the threads; ask them to end; wait until they have, after the first loop's close. */
 void tg_loops_run(void);
+/** With --steer-cpu the calling thread, that of loop @p i, runs on the CPUs whose connections it
+ * accepts, if there are any. */
+void tg_loops_pin(uint32_t i);
 void tg_loops_stop(void);
 void tg_loops_close(void);
 /** Add their counters. */

@@ -4,6 +4,7 @@
  * of stdin and answers each with one line that begins with its status (in hexadecimal; ffff: the
  * connection ended).
  *   connect | discover | close         the admin queue and one I/O queue; to discovery; end both
+ *   secret TEXT                        authenticate by it from now on
  *   register KEY PTPL | acquire KEY TYPE | release KEY TYPE | unregister KEY | report NSID
  *   write NSID LBA BYTE | read NSID LBA    one block of 4096 bytes
  *   credit ON                          request credit, or no more
@@ -186,6 +187,17 @@ static void begin(const char *subnqn)
     reply(status, "connected");
 }
 
+static void secret(char *line)
+{
+    char *text = strchr(line, ' ') + 1;
+    text[strcspn(text, "\n")] = 0;
+    host.auth = snic_nvmeauth_openssl();
+    host.random = snic_nvmeauth_openssl_random;
+    if (host.auth == NULL)
+        exit(77);
+    reply(snic_nvmeauth_key_parse(&host.keys.host, text) == 0 ? 0 : 0x7ff, "%s", text);
+}
+
 static int carry_out(const char *verb, uint64_t a, uint64_t b, uint64_t c)
 {
     uint32_t nsid = (uint32_t)a;
@@ -249,6 +261,8 @@ int main(int argc, char **argv)
             continue;
         if (strcmp(verb, "connect") == 0)
             begin(argv[2]);
+        else if (strcmp(verb, "secret") == 0)
+            secret(line);
         else if (strcmp(verb, "discover") == 0)
             begin(SNIC_NVME_DISCOVERY_NQN);
         else if (carry_out(verb, a, b, c) != 0)

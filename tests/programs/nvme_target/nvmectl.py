@@ -114,7 +114,7 @@ class Host:
         line = self.process.stdout.readline().decode()
         if not line:
             if self.process.wait() == 77:
-                print("no io_uring here")
+                print("no io_uring or no libcrypto here")
                 sys.exit(77)
             raise AssertionError("the driver ended with %d" % self.process.returncode)
         status, _, text = line.strip().partition(" ")

@@ -130,6 +130,7 @@ def test_namespace_add_remove(binary):
         t.bad("is not a command", "namespace", "grow", NQN)
         t.bad("is not a command", "nonsense")
         t.bad("neither config nor stats", "show", "x")
+        t.bad("without --auth-keys", "reload")
         t.stop()
 
 

@@ -137,6 +137,72 @@ def test_hosts_allowed_and_denied(target, driver):
         c.close()
 
 
+SECRETS = ["DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
+           "DHHC-1:01:YIxnmbFpBiH8Ci+rnzvuh8NUXTVlsR4BhLR9AZDNIthSZgxm:"]
+
+
+def test_secrets_read_again(target, driver):
+    """`ctl reload`: new, changed and removed secrets; a file that is refused changes nothing."""
+    old, new = SECRETS
+    t = Target(target, [LINES[0], "host %s any" % NQN, LINES[2]], ["--connections", "16"])
+    keys = t.path("keys")
+
+    def write(*lines, mode=0o600):
+        with open(keys, "w", encoding="utf-8") as f:
+            f.writelines(line + "\n" for line in lines)
+        os.chmod(keys, mode)
+
+    def host(nqn, secret):
+        h = Host(driver, t, nqn, 1 + (nqn == HOST_B))
+        open_hosts.append(h)
+        h.good("secret", secret)
+        return h
+
+    open_hosts = []
+    try:
+        write("%s %s" % (HOST_A, old))
+        error = t.start(["--auth-keys", keys])
+        if error is not None and "without libcrypto" in error:
+            print("no libcrypto: not tested")
+            return
+        assert error is None, error
+        a, b = host(HOST_A, old), host(HOST_B, old)
+        a.good("connect")
+        assert b.call("connect")[0] == REFUSED
+        write("%s %s" % (HOST_A, new), "%s %s" % (HOST_B, old))
+        out = t.good("reload")
+        assert out == "2 hosts have secrets: 1 are new, 0 gone, 1 have another secret\n", out
+        a.good("read", 1, 0)  # its connection has been authenticated
+        b.good("connect")
+        a.good("close")
+        assert a.call("connect")[0] != 0
+        a = host(HOST_A, new)
+        a.good("connect")
+        for lines, mode, text in (((HOST_A + " x",), 0o600, "keys:1: the host's secret is not"),
+                                  ((HOST_A + " " + new,), 0o644, "others may read it")):
+            write(*lines, mode=mode)
+            t.bad(text, "reload")
+            a.good("read", 1, 0)
+            b.good("read", 1, 0)
+        os.unlink(keys)
+        t.bad("cannot read", "reload")
+        t.bad("no word", "reload", "x")
+        write("%s %s" % (HOST_B, old))
+        assert ": 0 are new, 1 gone, 0 have" in t.good("reload")
+        assert a.call("read", 1, 0)[0] == ENDED
+        assert a.call("connect")[0] == REFUSED
+        b.good("read", 1, 0)
+        t.good("host", "allow", NQN, HOST_B)
+        write("%s %s" % (HOST_A, new))
+        t.bad("no secret for host %s, which %s allows" % (HOST_B, NQN), "reload")
+        b.good("read", 1, 0)
+        t.stop()
+    finally:
+        for h in open_hosts:
+            h.close()
+        t.close()
+
+
 def test_host_names_shown_without_control_characters(target, driver):
     lines = [LINES[0], "host %s any" % NQN, LINES[2]]
     with serving(target, driver, lines, [("nqn.x\x1b[2J\ny", 1)]) as (t, a):

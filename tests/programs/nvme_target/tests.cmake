@@ -40,7 +40,7 @@ endif()
 # A host as a process, and disks that lose what was not flushed.
 if(SNIC_PYTHON)
   snic_test_program(nvme_driver SOURCES programs/nvme_target/nvme_driver.c support/nvmehost.c
-    LIBS snicstore_uring snicstore snic_test_support)
+    LIBS snicstore_crypto snicstore_uring snicstore snic_test_support)
   add_test(NAME nvme_ctl_live COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_live.py
     $<TARGET_FILE:nvme_target> $<TARGET_FILE:nvme_driver>)
   set_tests_properties(nvme_ctl_live PROPERTIES LABELS "nvmet" TIMEOUT 300 SKIP_RETURN_CODE 77)
