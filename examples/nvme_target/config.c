@@ -343,7 +343,7 @@ static int line_host(char **words, int count, struct tg_error *e)
     return tg_host_set(s, &h, e);
 }
 
-static int config_line(char **words, int count, unsigned line, struct tg_error *e)
+static int config_words(char **words, int count, unsigned line, struct tg_error *e)
 {
     const char *kind = words[0];
     struct tg_subsystem *s;
@@ -387,10 +387,16 @@ static int config_line(char **words, int count, unsigned line, struct tg_error *
                    kind);
 }
 
+int tg_config_line(char *text, unsigned line, struct tg_error *e)
+{
+    char *words[TG_WORDS];
+    int count = tg_split(text, words, e);
+    return count > 0 ? config_words(words, count, line, e) : count;
+}
+
 void tg_config_read(const char *path)
 {
     static char text[TG_LINE + 2];
-    char *words[TG_WORDS];
     struct tg_error e;
     FILE *f = fopen(path, "re");
     if (f == NULL)
@@ -401,8 +407,7 @@ void tg_config_read(const char *path)
             ex_die("%s:%u: not a line of text of at most %d bytes", path, line, TG_LINE);
         if (n > 0 && text[n - 1] == '\n')
             text[n - 1] = 0;
-        int count = tg_split(text, words, &e);
-        if (count < 0 || (count > 0 && config_line(words, count, line, &e) != 0))
+        if (tg_config_line(text, line, &e) != 0)
             ex_die("%s:%u: %s", path, line, e.text);
     }
     if (ferror(f))
