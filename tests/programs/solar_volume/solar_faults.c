@@ -193,7 +193,8 @@ static void io_count(struct fault_io *io, uint64_t now)
         snic_hist_record(&run.latency, now - io->began_ns);
     if (back) {
         uint64_t at = (uint64_t)back_at.tv_sec * 1000000000u + (uint64_t)back_at.tv_nsec;
-        run.resumed_ns = snic_max_u64(run.resumed_ns, run_since(at, back_waits_ns, now) + 1);
+        /* Of a microsecond at least: 0 is that none was done. */
+        run.resumed_ns = snic_max_u64(run.resumed_ns, run_since(at, back_waits_ns, now) + 1000);
         back = 0;
     }
 }
