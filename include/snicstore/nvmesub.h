@@ -506,8 +506,8 @@ SNIC_API SNIC_NODISCARD int snic_nvmesub_io_check(struct snic_nvmesub_view *v,
                                                   struct snic_nvme_cqe *cqe)
     SNIC_NONNULL(1, 2, 3, 4, 5);
 /**
- * Range @p i of a DISCARD's data (op->count * 16 bytes), checked, as an op of its own without
- * bytes. [io]
+ * Range @p i of a DISCARD's data (at least op->count * 16 bytes), checked, as an op of its own
+ * without bytes. [io]
  * @return 0; a status: the whole command gets it
  */
 SNIC_API SNIC_NODISCARD uint32_t snic_nvmesub_io_range(struct snic_nvmesub_view *v,

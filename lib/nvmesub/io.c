@@ -131,7 +131,10 @@ static uint32_t nvmesub_io_decode(const struct snic_nvmesub_view *v, const struc
     else
         op->kind = SNIC_NVMESUB_DISCARD;
     op->count = (uint16_t)((e->cdw10 & 0xff) + 1);
-    op->bytes = op->count * (uint32_t)sizeof(struct snic_nvme_dsm_range);
+    /* Linux sends the whole table of 256 ranges, whatever their number. */
+    uint32_t used = op->count * (uint32_t)sizeof(struct snic_nvme_dsm_range);
+    uint32_t most = 256 * (uint32_t)sizeof(struct snic_nvme_dsm_range);
+    op->bytes = (uint32_t)snic_min_u64(snic_max_u64(e->sgl_length, used), most);
     return nvmesub_io_sgl(e, op->bytes);
 }
 

@@ -441,6 +441,7 @@ static void test_nvmet_refused_before_data_move(void **state)
 static void test_nvmet_zeroes_compare_verify_discard(void **state)
 {
     struct snic_nvme_dsm_range ranges[3];
+    static unsigned char table[4096];
     struct snic_nvme_sqe dsm = {
         .opcode = SNIC_NVME_IO_DSM, .nsid = 1, .cdw10 = 2, .cdw11 = SNIC_NVME_DSM_DEALLOCATE};
     (void)state;
@@ -469,6 +470,9 @@ static void test_nvmet_zeroes_compare_verify_discard(void **state)
         uint64_t ops = snic_disk_op_count(x.disk);
         assert_int_equal(nh_run(&io, &dsm, ranges, sizeof(ranges), NULL), 0);
         assert_int_equal(snic_disk_op_count(x.disk), ops + 2);
+        memcpy(table, ranges, sizeof(ranges));
+        assert_int_equal(nh_run(&io, &dsm, table, sizeof(table), NULL), 0); /* as Linux sends it */
+        assert_int_equal(snic_disk_op_count(x.disk), ops + 4);
         snic_put_le64(&ranges[2].lba, TX_BLOCKS);
         assert_int_equal(nh_run(&io, &dsm, ranges, sizeof(ranges), NULL),
                          SNIC_NVME_SC_LBA_RANGE | SNIC_NVME_DNR);
