@@ -90,9 +90,10 @@ case " $modules " in
     fio:fio nft:nftables ip:iproute2 ethtool:ethtool ;;
 esac
 case "$scope $modules " in
-"nightly  " | nightly*" nvmet "*) # a Linux kernel's initiator: skipped where one cannot be had
+quick*) ;;
+*"  " | *" nvmet "*) # Linux kernels in QEMU: skipped where they cannot be had
     packages qemu-system-x86_64:qemu-system-x86 nvme:nvme-cli busybox:busybox-static cpio:cpio \
-        modprobe:kmod mkfs.ext4:e2fsprogs ;;
+        modprobe:kmod mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs sqlite3:sqlite3 tshark:tshark ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
 

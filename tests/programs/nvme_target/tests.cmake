@@ -8,19 +8,20 @@ if(TARGET test_nvme_target)
   target_compile_definitions(test_nvme_target PRIVATE NVME_TARGET="$<TARGET_FILE:nvme_target>")
   add_dependencies(test_nvme_target nvme_target)
 endif()
-# Software emulation of a machine: some minutes of CPU, so by night.
-foreach(t nvme_linux nvme_linux_fair)
-  string(REGEX MATCH "_fair" option ${t})
-  string(REPLACE "_" "--" option "${option}")
-  add_test(NAME ${t} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/nvme_linux.sh $<TARGET_FILE:nvme_target>
-    ${PROJECT_BINARY_DIR}/nvme_linux ${option})
-  set_tests_properties(${t} PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77 TIMEOUT 1200
-    RESOURCE_LOCK nvme_linux)
-endforeach()
-add_test(NAME nvme_linux_auth COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/nvme_linux_auth.sh
-  $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/nvme_linux_auth)
-set_tests_properties(nvme_linux_auth PROPERTIES LABELS "nvmet;slow;nightly" SKIP_RETURN_CODE 77
-  TIMEOUT 1200 RESOURCE_LOCK nvme_linux)
+# Linux kernels in QEMU (tools/guest.sh), one of these tests by day, by turns.
+# vm_test(NAME SCRIPT ARGUMENT...)
+set(vm_tests "")
+macro(vm_test name script)
+  add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/linux/${script}.sh
+    $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/vm/${name} ${ARGN})
+  list(APPEND vm_tests ${name})
+endmacro()
+vm_test(linux_disk linux_disk 6.1)
+vm_test(linux_disk_fair_12 linux_disk 6.12 --fair)
+vm_test(linux_auth linux_auth 6.12)
+list(LENGTH vm_tests vm_count)
+set_tests_properties(${vm_tests} PROPERTIES LABELS "nvmet;slow;each${vm_count}_vm@main;nightly@asan"
+  SKIP_RETURN_CODE 77 TIMEOUT 1300 RESOURCE_LOCK vm)
 # --config and ctl.
 if(SNIC_PYTHON)
   add_test(NAME nvme_ctl COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py
