@@ -109,23 +109,40 @@ static uint64_t dispatch_size(const struct ds_request *r)
     return size;
 }
 
-/* Send the reply. Those of its parts may be long: they are copied once only (N6). */
+/* One piece of a reply. The rest of its memory is not kept with it. */
+static struct snic_iov dispatch_piece(struct ds_shard *s, struct resp_reply *r)
+{
+    char *p = r->size >= EX_FRONT_MOVED ? realloc(r->data, r->size) : NULL;
+
+    if (p != NULL) {
+        r->data = p;
+        r->room = r->size;
+    }
+    ds_turn_spend(s, r->size < EX_FRONT_MOVED ? r->size : 0);
+    return (struct snic_iov){r->data, r->size};
+}
+
+/* Send the reply. What is long, its parts too, is not copied: all of it is sent at once (N6). */
 static void dispatch_send(struct ds_shard *s, struct ds_request *r)
 {
     uint32_t count = r->by_parts ? r->parts_count + 1 : 1;
-    struct snic_iov *iov = r->by_parts ? calloc(count, sizeof(*iov)) : NULL;
+    struct snic_iov one;
+    struct snic_iov *iov = r->by_parts ? calloc(count, sizeof(*iov)) : &one;
 
-    r->reply.failed |= r->by_parts && iov == NULL;
-    if (iov == NULL || r->reply.failed || s->front == NULL) {
+    r->reply.failed |= iov == NULL;
+    if (r->reply.failed || s->front == NULL) {
         ds_client_send(s, r->client, r->seq, &r->reply, r->silent, r->flags);
     } else {
-        iov[0] = (struct snic_iov){r->reply.data, r->reply.size};
+        iov[0] = dispatch_piece(s, &r->reply);
         for (uint32_t i = 1; i < count; i++)
-            iov[i] = (struct snic_iov){r->parts[i - 1]->reply.data, r->parts[i - 1]->reply.size};
-        ds_turn_spend(s, dispatch_size(r));
-        ex_front_reply(s->front, r->client, r->seq, iov, r->silent ? 0 : count, r->flags);
+            iov[i] = dispatch_piece(s, &r->parts[i - 1]->reply);
+        ex_front_move(s->front, r->client, r->seq, iov, r->silent ? 0 : count, r->flags);
+        r->reply.data = iov[0].base;
+        for (uint32_t i = 1; i < count; i++)
+            r->parts[i - 1]->reply.data = iov[i].base;
     }
-    free(iov);
+    if (iov != &one)
+        free(iov);
 }
 
 static void dispatch_answer(struct ds_request *r)

@@ -68,7 +68,8 @@ struct ex_front_facts {
 };
 
 #define EX_FRONT_CLOSE 1u /**< a reply's flag: close when it is sent                           */
-#define EX_FRONT_LATER 2  /**< of message(): there is no room for it                          */
+#define EX_FRONT_MOVED ((size_t)16 << 10) /**< bytes of a piece: see ex_front_move()           */
+#define EX_FRONT_LATER 2 /**< of message(): there is no room for it                          */
 
 /** @return 0, SNIC_E* of snic_net_listen(), SNIC_ENOMEM */
 int ex_front_open(struct ex_front **out, const struct ex_front_opts *o,
@@ -83,6 +84,10 @@ int ex_front_kill(struct ex_front *f, uint64_t client);
 /** Copy the reply to message @p seq; one to a client that has gone is dropped. */
 void ex_front_reply(struct ex_front *f, uint64_t client, uint64_t seq, const struct snic_iov *iov,
                     uint32_t count, uint32_t flags);
+/** The same; pieces of EX_FRONT_MOVED bytes and more have to be of malloc(), and are not copied:
+ * the base of one that was taken is NULL then, the others are still the caller's. */
+void ex_front_move(struct ex_front *f, uint64_t client, uint64_t seq, struct snic_iov *iov,
+                   uint32_t count, uint32_t flags);
 /** Pass the messages again that message() has put off, the oldest first; soon, from the loop. */
 void ex_front_resume(struct ex_front *f);
 /** Bytes that are no message's reply, between replies; to a client that has gone they are dropped.

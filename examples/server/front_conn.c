@@ -6,6 +6,7 @@
 
 #define FRONT_TEXT 512u                      /* of protocol_error() */
 #define FRONT_TURN_BYTES ((uint64_t)4 << 20) /* of messages and replies (F6) */
+#define FRONT_SPLICED ((size_t)4 << 10)      /* an answer of so many bytes is copied once only */
 #define FRONT_IN_KEPT ((size_t)256 << 10)    /* memory that an empty input keeps */
 
 struct front_conn *front_find(struct ex_front *f, uint64_t id)
@@ -44,6 +45,21 @@ void front_mark(struct front_conn *c)
     front_flush_soon(c->front);
 }
 
+/* An answer's turn has come (F1). */
+static void front_release(struct front_conn *c, struct front_slot *s)
+{
+    if (s->size >= FRONT_SPLICED) {
+        front_out_splice(&c->out, s->first);
+    } else {
+        if (front_out_append(&c->out, front_out_data(s->first), s->size) != 0)
+            c->closing = 1;
+        front_out_free_blocks(s->first);
+    }
+    s->first = NULL;
+    c->slot_bytes -= s->size;
+    c->closing |= s->close_after;
+}
+
 /* The next message is answered, in `out`: add the answers that wait behind it (F1). */
 static void front_answered(struct front_conn *c, int close_after)
 {
@@ -51,57 +67,76 @@ static void front_answered(struct front_conn *c, int close_after)
 
     c->next_out++;
     c->closing |= close_after;
-    while (!c->closing && c->slots != NULL && c->slots[c->next_out & mask].data != NULL) {
-        struct front_slot *s = &c->slots[c->next_out & mask];
-
-        if (front_out_append(&c->out, s->data, s->size) != 0)
-            c->closing = 1;
-        c->slot_bytes -= s->size;
-        free(s->data);
-        s->data = NULL;
-        c->closing |= s->close_after;
+    while (!c->closing && c->slots != NULL && c->slots[c->next_out & mask].first != NULL) {
+        front_release(c, &c->slots[c->next_out & mask]);
         c->next_out++;
     }
     front_mark(c);
 }
 
-/* An answer before its turn. @return 0; SNIC_ENOMEM */
-static int front_keep(struct front_conn *c, uint64_t seq, const struct snic_iov *iov,
-                      uint32_t count, int close_after)
+/* Is this piece of an answer moved, not copied? */
+static int front_moves(const struct snic_iov *iov, int move)
 {
-    struct front_slot *s = &c->slots[seq & (c->front->opts.pending_max - 1)];
-    size_t size = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        size += iov[i].size;
-    s->data = malloc(size + 1); /* an empty answer is an answer */
-    if (s->data == NULL)
-        return SNIC_ENOMEM;
-    s->size = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (iov[i].size > 0)
-            memcpy(s->data + s->size, iov[i].base, iov[i].size);
-        s->size += iov[i].size;
-    }
-    s->close_after = close_after;
-    c->slot_bytes += size;
-    return 0;
+    return move && iov->size >= EX_FRONT_MOVED;
 }
 
-static void front_reply(struct front_conn *c, uint64_t seq, const struct snic_iov *iov,
-                        uint32_t count, int close_after)
+/* Append an answer; a piece that was moved has no base any more. @return 0; SNIC_ENOMEM */
+static int front_append(struct front_out *o, struct snic_iov *iov, uint32_t count, int move)
 {
     int r = 0;
 
+    for (uint32_t i = 0; i < count && r == 0; i++) {
+        if (!front_moves(&iov[i], move)) {
+            r = front_out_append(o, iov[i].base, iov[i].size);
+        } else if ((r = front_out_take(o, iov[i].base, iov[i].size)) == 0) {
+            iov[i].base = NULL;
+        }
+    }
+    return r;
+}
+
+/* An answer before its turn. @return 0; SNIC_ENOMEM */
+static int front_keep(struct front_conn *c, uint64_t seq, struct snic_iov *iov, uint32_t count,
+                      int move, int close_after)
+{
+    struct front_slot *s = &c->slots[seq & (c->front->opts.pending_max - 1)];
+    struct front_out kept = {0};
+    int r = 0;
+
+    for (uint32_t i = 0, n = 0; (i < count || kept.first == NULL) && r == 0; i += n) {
+        size_t size = 0;
+
+        for (n = 0; i + n < count && !front_moves(&iov[i + n], move); n++)
+            size += iov[i + n].size;
+        if (size > 0 || (i + n == count && kept.first == NULL)) /* an empty answer is an answer */
+            r = front_out_room(&kept, size);
+        n += n == 0 && count > 0;
+        if (r == 0)
+            r = front_append(&kept, iov + i, n, move);
+    }
+    if (r != 0) {
+        front_out_free(&kept);
+        return r;
+    }
+    s->first = kept.first;
+    s->size = kept.bytes;
+    s->close_after = close_after;
+    c->slot_bytes += kept.bytes;
+    return 0;
+}
+
+static void front_reply(struct front_conn *c, uint64_t seq, struct snic_iov *iov, uint32_t count,
+                        int move, int close_after)
+{
     if (c->closing)
         return;
     for (uint32_t i = 0; i < count; i++)
-        *front_turn_bytes(c->front) += iov[i].size;
+        *front_turn_bytes(c->front) += front_moves(&iov[i], move) ? 0 : iov[i].size;
     if (c->slots == NULL || seq == c->next_out) {
-        for (uint32_t i = 0; i < count && r == 0; i++)
-            r = front_out_append(&c->out, iov[i].base, iov[i].size);
+        int r = front_append(&c->out, iov, count, move);
+
         front_answered(c, close_after || r != 0);
-    } else if (front_keep(c, seq, iov, count, close_after) != 0) {
+    } else if (front_keep(c, seq, iov, count, move, close_after) != 0) {
         c->closing = 1;
         front_mark(c);
         return;
@@ -114,8 +149,18 @@ void ex_front_reply(struct ex_front *f, uint64_t client, uint64_t seq, const str
 {
     struct front_conn *c = front_find(f, client);
 
+    if (c != NULL) /* without `move` it changes nothing */
+        front_reply(c, seq, (struct snic_iov *)(uintptr_t)iov, count, 0,
+                    (flags & EX_FRONT_CLOSE) != 0);
+}
+
+void ex_front_move(struct ex_front *f, uint64_t client, uint64_t seq, struct snic_iov *iov,
+                   uint32_t count, uint32_t flags)
+{
+    struct front_conn *c = front_find(f, client);
+
     if (c != NULL)
-        front_reply(c, seq, iov, count, (flags & EX_FRONT_CLOSE) != 0);
+        front_reply(c, seq, iov, count, 1, (flags & EX_FRONT_CLOSE) != 0);
 }
 
 size_t ex_front_push(struct ex_front *f, uint64_t client, const void *data, size_t size)
@@ -204,7 +249,7 @@ static void front_error(struct front_conn *c, int error, const unsigned char *da
         return;
     }
     c->eof |= closes; /* nothing more is read */
-    front_reply(c, c->next_seq++, &iov, 1, closes && c->slots != NULL);
+    front_reply(c, c->next_seq++, &iov, 1, 0, closes && c->slots != NULL);
 }
 
 /* A whole message for the engine. @return 0: it is put off (F7) */
@@ -456,7 +501,7 @@ void front_free(struct front_conn *c)
     front_drop_input(c);
     c->front->held -= c->counted;
     for (uint32_t i = 0; c->slots != NULL && i < c->front->opts.pending_max; i++)
-        free(c->slots[i].data);
+        front_out_free_blocks(c->slots[i].first);
     free(c->slots);
     free(c->in.data);
     front_out_free(&c->out);

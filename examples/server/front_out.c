@@ -17,31 +17,77 @@ struct front_out_block {
     size_t begin; /* first byte that was not sent */
     size_t end;
     size_t room;
-    char data[];
+    char *data;  /* behind this struct, or taken */
+    void *taken; /* NULL: nothing is */
 };
 
-static struct front_out_block *out_block(struct front_out *o, size_t size)
+static void out_add(struct front_out *o, struct front_out_block *b)
 {
-    size_t room = o->last != NULL ? 2 * o->last->room : FRONT_BLOCK_MIN;
-    struct front_out_block *b;
-
-    while (room < size && room < FRONT_BLOCK_MAX)
-        room *= 2;
-    room = room < FRONT_BLOCK_MAX ? room : FRONT_BLOCK_MAX;
-    b = malloc(sizeof(*b) + room);
-    if (b == NULL)
-        return NULL;
-    b->next = NULL;
-    b->begin = b->end = 0;
-    b->room = room;
     if (o->last != NULL)
         o->last->next = b;
     else
         o->first = b;
     o->last = b;
-    o->memory += sizeof(*b) + room;
+    o->memory += sizeof(*b) + b->room;
+    o->bytes += b->end - b->begin;
     o->blocks++;
+}
+
+static struct front_out_block *out_new(struct front_out *o, size_t room, void *taken, size_t size)
+{
+    struct front_out_block *b = malloc(sizeof(*b) + (taken == NULL ? room : 0));
+
+    if (b == NULL)
+        return NULL;
+    b->next = NULL;
+    b->begin = 0;
+    b->end = size;
+    b->room = room;
+    b->data = taken != NULL ? taken : (char *)(b + 1);
+    b->taken = taken;
+    out_add(o, b);
     return b;
+}
+
+static struct front_out_block *out_block(struct front_out *o, size_t size)
+{
+    size_t room = o->last != NULL && o->last->room > FRONT_BLOCK_MIN / 2 ? 2 * o->last->room
+                                                                         : FRONT_BLOCK_MIN;
+
+    while (room < size && room < FRONT_BLOCK_MAX)
+        room *= 2;
+    return out_new(o, room < FRONT_BLOCK_MAX ? room : FRONT_BLOCK_MAX, NULL, 0);
+}
+
+int front_out_take(struct front_out *o, void *data, size_t size)
+{
+    return out_new(o, size, data, size) != NULL ? 0 : SNIC_ENOMEM;
+}
+
+int front_out_room(struct front_out *o, size_t size)
+{
+    return out_new(o, size, NULL, 0) != NULL ? 0 : SNIC_ENOMEM;
+}
+
+void front_out_splice(struct front_out *o, struct front_out_block *first)
+{
+    while (first != NULL) {
+        struct front_out_block *b = first;
+
+        first = b->next;
+        b->next = NULL;
+        out_add(o, b);
+    }
+}
+
+const void *front_out_data(const struct front_out_block *b)
+{
+    return b->data;
+}
+
+const struct front_out_block *front_out_next(const struct front_out_block *b)
+{
+    return b->next;
 }
 
 int front_out_append(struct front_out *o, const void *data, size_t size)
@@ -66,6 +112,12 @@ int front_out_append(struct front_out *o, const void *data, size_t size)
     return 0;
 }
 
+static void out_free(struct front_out_block *b)
+{
+    free(b->taken);
+    free(b);
+}
+
 uint32_t front_out_gather(const struct front_out *o, struct snic_iov iov[FRONT_OUT_IOV],
                           size_t *bytes)
 {
@@ -73,11 +125,17 @@ uint32_t front_out_gather(const struct front_out *o, struct snic_iov iov[FRONT_O
 
     *bytes = 0;
     for (struct front_out_block *b = o->first; b != NULL && n < FRONT_OUT_IOV; b = b->next) {
-        if (b->begin == b->end || *bytes >= FRONT_SEND_MAX)
+        size_t size = b->end - b->begin;
+
+        if (*bytes >= FRONT_SEND_MAX)
             break;
+        if (size == 0) /* kept to be used again, and what was moved is behind it */
+            continue;
+        if (size > FRONT_SEND_MAX - *bytes)
+            size = FRONT_SEND_MAX - *bytes;
         iov[n].base = b->data + b->begin;
-        iov[n].size = b->end - b->begin;
-        *bytes += iov[n++].size;
+        iov[n++].size = size;
+        *bytes += size;
     }
     return n;
 }
@@ -102,18 +160,23 @@ void front_out_sent(struct front_out *o, size_t bytes)
             o->last = NULL;
         o->memory -= sizeof(*b) + b->room;
         o->blocks--;
-        free(b);
+        out_free(b);
+    }
+}
+
+void front_out_free_blocks(struct front_out_block *first)
+{
+    while (first != NULL) {
+        struct front_out_block *b = first;
+
+        first = b->next;
+        out_free(b);
     }
 }
 
 void front_out_free(struct front_out *o)
 {
-    while (o->first != NULL) {
-        struct front_out_block *b = o->first;
-
-        o->first = b->next;
-        free(b);
-    }
+    front_out_free_blocks(o->first);
     memset(o, 0, sizeof(*o));
 }
 

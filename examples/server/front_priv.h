@@ -4,6 +4,8 @@
  * A monolith's connections.
  *   F1 messages are numbered per connection; where replies are kept in order, slot
  *      seq & (pending_max - 1) holds one that is ready before those of earlier messages.
+ *      A long one is copied once, when it comes: its turn may come with many others in one
+ *      iteration, of which F6 knows nothing.
  *   F2 at most one send is in flight per connection, of the first `flight` bytes of `out`; what is
  *      answered meanwhile leaves with the next one, once per loop iteration.
  *   F3 input is `in` (the bytes of an unfinished message) followed by the lent buffers.
@@ -32,7 +34,7 @@ struct front_in {
 };
 
 struct front_slot {
-    char *data; /* NULL: not answered yet */
+    struct front_out_block *first; /* NULL: not answered yet */
     size_t size;
     int close_after;
 };

@@ -16,6 +16,7 @@ struct client {
     struct snic_iov iov;
     char got[TEXT];
     size_t size;
+    size_t most; /* 0: TEXT, kept; else only counted */
 };
 
 /* A server of lines: each is answered by itself. One that begins with L is put off while `busy`. */
@@ -63,6 +64,8 @@ static int line_message(void *ctx, uint64_t client, uint64_t seq, const unsigned
     struct snic_iov iov = {(void *)(uintptr_t)msg, size};
 
     u->passed++;
+    if (msg[0] == 'W') /* it is answered by the test */
+        return 0;
     if (msg[0] == 'L' && u->busy)
         return EX_FRONT_LATER;
     if (msg[0] == 'L')
@@ -81,8 +84,9 @@ static void client_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_b
     struct client *c = ctx;
 
     (void)conn;
-    assert_true(c->size + buf->size <= TEXT);
-    memcpy(c->got + c->size, buf->data, buf->size);
+    assert_true(c->size + buf->size <= snic_max_u64(TEXT, c->most));
+    if (c->most == 0)
+        memcpy(c->got + c->size, buf->data, buf->size);
     c->size += buf->size;
     snic_net_put(c->net, buf);
 }
@@ -286,6 +290,48 @@ static void test_ddp_front_put_off_is_not_idle(void **state)
     front_teardown(&u);
 }
 
+/** What is long is copied once at most: its turn may come with that of many others. */
+static void test_ddp_front_long_answers_are_moved(void **state)
+{
+    enum { LONG = 40000, LINE = 5 };
+    struct setup u;
+    char *moved = malloc(LONG);
+    char line[] = "line\n";
+    struct snic_iov iov[3] = {{line, LINE}, {moved, LONG}, {line, LINE}};
+    struct snic_iov none = {line, 0};
+
+    (void)state;
+    front_setup(&u);
+    u.clients[0].most = LONG + 100;
+    client_send(&u, 0, "a\n"); /* so there is an empty block */
+    pass(&u);
+    client_send(&u, 0, "W1\nW2\nW3\nW4\n");
+    pass(&u);
+    struct front_conn *c = &u.front->conns[0];
+    memset(moved, 'g', LONG);
+    ex_front_move(u.front, c->id, 2, iov, 3, 0);
+    assert_null(iov[1].base);
+    assert_true(iov[0].base == line && iov[2].base == line);
+    ex_front_reply(u.front, c->id, 3, iov, 1, 0);
+    ex_front_reply(u.front, c->id, 4, &none, 1, 0);
+    pass(&u);
+    assert_int_equal(u.clients[0].size, 2);
+    assert_int_equal(c->slot_bytes, LONG + 3 * LINE);
+    const void *first = front_out_data(c->slots[2].first);
+    ex_front_reply(u.front, c->id, 1, &none, 1, 0);
+    assert_int_equal(c->out.bytes, LONG + 3 * LINE);
+    assert_int_equal(c->out.blocks, 5);
+    assert_ptr_equal(front_out_data(front_out_next(c->out.first)), first); /* the answer itself */
+    assert_int_equal(c->slot_bytes, 0);
+    pass(&u);
+    assert_int_equal(u.clients[0].size, 2 + LONG + 3 * LINE);
+    assert_int_equal(c->next_out, 5);
+    client_send(&u, 0, "a\n"); /* behind an empty one */
+    pass(&u);
+    assert_int_equal(u.clients[0].size, 4 + LONG + 3 * LINE);
+    front_teardown(&u);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +339,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_front_put_off_beside_others),
         cmocka_unit_test(test_ddp_front_put_off_counts_in_iteration),
         cmocka_unit_test(test_ddp_front_put_off_is_not_idle),
+        cmocka_unit_test(test_ddp_front_long_answers_are_moved),
     };
 
     return SUPPORT_MAIN(argc, argv, tests);

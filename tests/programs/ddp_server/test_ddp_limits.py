@@ -157,6 +157,10 @@ def test_large_replies(binary):
         c.send("GET", "v")
         c.send("MGET", "w", "none", "v")
         assert c.reply() == b"x" * (1 << 20) and c.reply() == [b"short", None, b"x" * (1 << 20)]
+        # All of it leaves the engine in one iteration, and none is copied there.
+        time.sleep(0.3)  # published
+        most = figure(c, "loop_bytes_max")
+        assert most <= 16 << 20, most
         # What one iteration of the loop answers is bounded: here another client is served while
         # the first one's pipeline is worked off.
         many, light = k.conn(0), k.conn(0)
