@@ -10,8 +10,8 @@ const char tg_commands[] =
     "  show                       subsystems, hosts, namespaces, controllers, tenants\n"
     "  show config                the configuration as --config has it\n"
     "  show stats                 traffic and latencies of each host, state of each device\n"
-    "  namespace add NQN [ID] file=PATH|memory=BYTES [size=BYTES] [read-only] [uuid=UUID] "
-    "[group=N]\n"
+    "  namespace add NQN [ID] file=PATH|memory=BYTES [ssd=PROFILE] [size=BYTES] [read-only]\n"
+    "    [uuid=UUID] [group=N]\n"
     "                             ID: the lowest that is free; a missing file is made\n"
     "  namespace remove NQN ID    when its last I/O has ended; its file stays\n"
     "  namespace resize NQN ID BYTES\n"
@@ -72,9 +72,8 @@ static void show_namespace(struct tg_text *out, const struct tg_subsystem *s,
     if (snic_nvmesub_get_ns(engine, ns->nsid, &n) != 0)
         return;
     tg_text_add(out, "  namespace %" PRIu32 ": %s, %" PRIu64 " bytes, blocks of %u, group %u%s%s",
-                ns->nsid, ns->path != NULL ? ns->path : "memory", n.blocks << n.shift,
-                1U << n.shift, n.group, n.read_only ? ", read-only" : "",
-                n.removing ? ", being removed" : "");
+                ns->nsid, tg_device_name(ns), n.blocks << n.shift, 1U << n.shift, n.group,
+                n.read_only ? ", read-only" : "", n.removing ? ", being removed" : "");
     if (n.registrants > 0)
         tg_text_add(out, ", %u registrants%s%s", n.registrants, n.rtype != 0 ? ", reserved" : "",
                     n.ptpl ? ", persistent" : "");

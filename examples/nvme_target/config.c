@@ -4,7 +4,8 @@
  *   listen ADDRESS:PORT [advertise=ADDRESS:PORT]
  *   subsystem NQN [serial=TEXT]
  *   host NQN HOSTNQN|any [from=ADDRESS[/BITS],...]
- *   namespace NQN ID file=PATH|memory=BYTES [size=BYTES] [read-only] [uuid=UUID] [group=N]
+ *   namespace NQN ID file=PATH|memory=BYTES [ssd=PROFILE] [size=BYTES] [read-only]
+ *             [uuid=UUID] [group=N]
  *   weight HOSTNQN N
  *   ana NQN GROUP PORT optimized|non-optimized|inaccessible|lost|changing
  *   cap HOSTNQN [bytes=N] [iops=N]
@@ -154,6 +155,8 @@ static int read_namespace_word(char *word, struct tg_namespace *out, struct tg_e
             return tg_fail(e, "memory '%s': not a size, a multiple of 4K up to 1T", v);
         return 0;
     }
+    if ((v = tg_word_value(word, "ssd")) != NULL)
+        return tg_ssd_find(v, &out->ssd, e);
     if ((v = tg_word_value(word, "size")) != NULL) {
         if (tg_read_number("size", v, 1, 4096, UINT64_C(1) << 46, &out->size, e) != 0)
             return -1;
@@ -195,6 +198,9 @@ int tg_read_namespace(char **words, int count, struct tg_namespace *out, struct 
     }
     if ((out->path != NULL) == (memory != 0))
         return tg_fail(e, "namespace: one of file=PATH and memory=BYTES is needed");
+    if (out->ssd != 0 && !memory)
+        return tg_fail(e, "namespace: ssd=%s needs memory=BYTES, where its data are",
+                       tg_ssd_name(out->ssd));
     if (memory && out->read_only)
         return tg_fail(e, "namespace: memory that is read-only has no contents");
     return 0;
@@ -439,6 +445,8 @@ static void write_namespace(struct tg_text *out, const struct tg_namespace *ns)
         tg_text_word(out, "file=", ns->path);
     if (ns->size != 0)
         tg_text_add(out, " %s=%" PRIu64, ns->path != NULL ? "size" : "memory", ns->size);
+    if (ns->ssd != 0)
+        tg_text_add(out, " ssd=%s", tg_ssd_name(ns->ssd));
     tg_text_add(out, "%s uuid=", ns->read_only ? " read-only" : "");
     for (int i = 0; i < 16; i++)
         tg_text_add(out, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", ns->uuid[i]);

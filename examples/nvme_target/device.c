@@ -14,12 +14,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *tg_device_name(const struct tg_namespace *ns)
+{
+    return ns->path != NULL ? ns->path : ns->ssd != 0 ? tg_ssd_name(ns->ssd) : "memory";
+}
+
 static int open_memory(struct snic_loop *loop, struct tg_namespace *ns, struct tg_error *e)
 {
     struct snic_disk_opts d = {.opts_size = sizeof(d), .size = ns->size};
     int r = snic_disk_open(&ns->disk, &d);
     if (r == 0)
-        r = snic_io_mem_open(&ns->device, loop, ns->disk);
+        r = ns->ssd != 0 ? tg_ssd_open(&ns->device, loop, ns->disk, ns->ssd)
+                         : snic_io_mem_open(&ns->device, loop, ns->disk);
     ns->room = ns->size;
     return r == 0 ? 0 : tg_fail(e, "memory: %" PRIu64 " bytes: %s", ns->size, snic_strerror(r));
 }
@@ -134,8 +140,8 @@ int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg
 {
     int r = ns->path == NULL ? open_memory(loop, ns, e) : open_file(loop, ns, live, e);
     if (r == 0 && ns->device->geometry.size < 4096)
-        r = tg_fail(e, "%s has %" PRIu64 " bytes, less than a block of 4096",
-                    ns->path != NULL ? ns->path : "memory", ns->device->geometry.size);
+        r = tg_fail(e, "%s has %" PRIu64 " bytes, less than a block of 4096", tg_device_name(ns),
+                    ns->device->geometry.size);
     if (r == 0 && tg.fair)
         r = put_switch(ns, e);
     else if (r == 0)

@@ -114,7 +114,7 @@ int tg_namespace_up(struct tg_namespace *ns, int now, struct tg_error *e)
 {
     struct there there = {.ns = ns, .now = now, .e = e};
     const struct tg_subsystem *s = &tg.subs[ns->subsystem];
-    const char *name = ns->path != NULL ? ns->path : "memory";
+    const char *name = tg_device_name(ns);
     struct snic_nvmet_ns_opts o = {.opts_size = sizeof(o), .nsid = ns->nsid, .group = ns->group};
     tg_loops_call(ns, open_there, &there);
     if (there.result != 0)

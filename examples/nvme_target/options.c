@@ -107,6 +107,26 @@ static int option_memory(void *target, const char *text)
     return 0;
 }
 
+/* PROFILE:BYTES */
+static int option_ssd(void *target, const char *text)
+{
+    const char *colon = strchr(text, ':');
+    struct tg_namespace like = {.path = NULL};
+    struct tg_error e;
+    char name[64];
+    (void)target;
+    belongs("ssd", text);
+    if (colon == NULL || (size_t)(colon - text) >= sizeof(name) ||
+        ex_number(colon + 1, 1, &like.size) != 0 || like.size < 4096 || like.size % 4096 != 0 ||
+        like.size > UINT64_C(1) << 40)
+        ex_usage("--ssd '%s': not PROFILE:BYTES with a multiple of 4K up to 1T", text);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)(colon - text), text);
+    if (tg_ssd_find(name, &like.ssd, &e) != 0)
+        ex_usage("--%s", e.text);
+    add_namespace("ssd", text, &like);
+    return 0;
+}
+
 /* NQN=WEIGHT */
 static int option_weight(void *target, const char *text)
 {
@@ -132,8 +152,8 @@ static int option_weight(void *target, const char *text)
 static void check_subsystem(const struct tg_subsystem *s)
 {
     if (!tg_subsystem_full(s))
-        ex_usage("--subsystem %s has no namespace: --namespace FILE, --read-only FILE or "
-                 "--memory BYTES after it",
+        ex_usage("--subsystem %s has no namespace: --namespace FILE, --read-only FILE, "
+                 "--memory BYTES or --ssd PROFILE:BYTES after it",
                  s->nqn);
     if (!s->any && s->host_count == 0)
         ex_usage("--subsystem %s: no host may connect: --host NQN for each that may, or --host any",
@@ -187,6 +207,9 @@ static const struct ex_option table[] = {
      option_read_only},
     {"memory", EX_PARSE, NULL, "BYTES", "the same in memory, lost when the program ends", 0, 0,
      option_memory},
+    {"ssd", EX_PARSE, NULL, "PROFILE:BYTES",
+     "for experiments: memory with the times of a model, dct983 or p3600, -fragmented or -ageing",
+     0, 0, option_ssd},
     {"config", EX_TEXT, &tg.config, "FILE",
      "subsystems, hosts, namespaces, weights, caps and addresses; `nvme_target ctl` changes it", 0,
      0, NULL},

@@ -57,6 +57,7 @@ struct tg_namespace {
     uint32_t subsystem; /* its index in tg.subs */
     uint32_t nsid;
     char *path;    /* NULL: memory */
+    uint32_t ssd;  /* memory with the times of a model: profile, from 1; 0: none */
     uint64_t size; /* 0: all of the file */
     int read_only;
     uint32_t group;
@@ -242,7 +243,19 @@ int tg_share_open(struct snic_io *io);
 /** The group as it is at all switches, or, if its name is empty, at none. 0; -1 */
 int tg_share_up(const struct tg_share *s, struct tg_error *e);
 
+/* ---- ssd.c: memory that is as slow as an SSD ---- */
+
+/** The profile of that name. 0; -1 */
+int tg_ssd_find(const char *name, uint32_t *out, struct tg_error *e);
+const char *tg_ssd_name(uint32_t profile);
+/** @return 0; SNIC_E* */
+int tg_ssd_open(struct snic_io **out, struct snic_loop *loop, struct snic_disk *disk,
+                uint32_t profile);
+
 /* ---- device.c ---- */
+
+/** What the namespace is on, for people: a path, or memory. */
+const char *tg_device_name(const struct tg_namespace *ns);
 
 /** Open what the namespace is on, with a switch in front where --fair is set. 0; -1 */
 int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e);

@@ -52,6 +52,8 @@ def test_bad_lines_named(binary):
         ("namespace %s file=" % NQN, "path is missing"),
         ("namespace %s file=x size=1" % NQN, "between 4096"),
         ("namespace %s file=x size=5000" % NQN, "multiple of 512"),
+        ("namespace %s memory=1M ssd=x" % NQN, "not dct983 or p3600"),
+        ("namespace %s file=x ssd=p3600" % NQN, "needs memory=BYTES"),
         ("namespace %s file=x uuid=1" % NQN, "hexadecimal"),
         ("namespace %s file=x uuid=00000000-0000-0000-0000-000000000000" % NQN, "zero"),
         ("namespace %s file=x group=17" % NQN, "between 1 and 16"),

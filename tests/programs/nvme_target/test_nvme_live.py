@@ -101,6 +101,28 @@ def test_file_grows(target, driver):
         b.close()
 
 
+def test_models_of_ssds(target, driver):
+    """Namespaces with the times of each model, and their data; a restart has the same ones."""
+    profiles = [p + c for p in ("dct983", "p3600") for c in ("", "-fragmented", "-ageing")]
+    lines = [*LINES[:2], *("namespace %s %d memory=1M ssd=%s" % (NQN, i + 1, p)
+                           for i, p in enumerate(profiles))]
+    with serving(target, driver, lines, options=["--fair"]) as (t, a):
+        a.good("connect")
+        for i in range(len(profiles)):
+            for k in range(4):
+                a.good("write", i + 1, k, 16 * i + k)
+            for k in range(4):
+                assert a.good("read", i + 1, k) == str(16 * i + k)
+        t.good("namespace", "remove", NQN, "6")
+        t.good("namespace", "add", NQN, "memory=1M", "ssd=p3600")
+        assert "namespace 6: p3600, 1048576 bytes" in t.good("show")
+        a.good("read", 6, 0)
+        config = t.read()
+        assert "ssd=dct983-ageing" in config
+        t.kill()
+        assert t.start() is None and t.good("show", "config") == config
+
+
 def test_hosts_allowed_and_denied(target, driver):
     with serving(target, driver, LINES, [(HOST_A, 1), (HOST_B, 2)]) as (t, a, b):
         a.good("connect")
