@@ -69,6 +69,15 @@
  * (nvmesub.h); where it does, a path has at most so many requests in flight (credit.h), and
  * req->credit is what was granted. Other targets are used without.
  *
+ * Lock. With SNIC_NVMEHOST_LOCK the host reserves the namespace for itself alone (Exclusive Access,
+ * with a key that follows from hostid) before its first request, again on each path that is set up,
+ * and gives that back when it closes. Where another host has reserved it, state is SNIC_EBUSY; with
+ * SNIC_NVMEHOST_TAKE that host is preempted, and its commands aborted, if this one was not
+ * connected yet. Requests of a host that was preempted end with SNIC_EPERM. The reservation
+ * outlives this process, and connections: a host that died has the namespace until it comes back,
+ * or another takes it. A target without reservations is used all the same: stats' locked is 0.
+ * Processes with the same hostid are one host: nothing here keeps them apart.
+ *
  * Authentication (nvmeauth.h). With auth, random and keys each queue is authenticated when the
  * target requires it, behind its Connect; without them such a target refuses (SNIC_EACCES).
  */
@@ -98,6 +107,8 @@ struct snic_nvmehost;
 
 #define SNIC_NVMEHOST_VOLATILE (1U << 0) /**< see Durability                                    */
 #define SNIC_NVMEHOST_CREDIT (1U << 1)   /**< see Credit                                        */
+#define SNIC_NVMEHOST_LOCK (1U << 2)     /**< see Lock                                          */
+#define SNIC_NVMEHOST_TAKE (1U << 3)     /**< see Lock; counts with SNIC_NVMEHOST_LOCK only     */
 
 typedef int (*snic_nvmehost_random_fn)(struct snic_nvmeauth_random *out);
 
@@ -159,6 +170,7 @@ SNIC_API void *snic_nvmehost_close(struct snic_nvmehost *h) SNIC_NONNULL(1);
 /**
  * 0 once a path was connected; until then SNIC_EAGAIN while paths are tried for the first time or
  * there is hope, else why not: SNIC_EACCES this host is not allowed, or has to authenticate;
+ * SNIC_EBUSY another host has the lock;
  * SNIC_ENOENT no such subsystem or namespace; SNIC_ENOTSUP a namespace that cannot be used
  * (metadata, block size); SNIC_EPROTO the target answers nonsense. Paths are tried all the same.
  * [owner]
@@ -188,6 +200,8 @@ struct snic_nvmehost_stats {
     uint32_t usable; /**< of these, those that ANA permits                                       */
     uint32_t inside; /**< requests                                                              */
     int32_t error;   /**< of the path that failed last, 0 none                                   */
+    uint32_t locked; /**< 1: the lock was acquired                                              */
+    uint32_t pad;
 };
 /** Copy the counters. [owner] */
 SNIC_API void snic_nvmehost_get_stats(const struct snic_nvmehost *h,
@@ -210,9 +224,9 @@ SNIC_API int snic_nvmehost_uri_is(const char *text) SNIC_NONNULL(1);
 /**
  * Parse "nvme-tcp://ADDRESS[,ADDRESS...]/NQN[?NAME=VALUE[&...]]". ADDRESS is as
  * snic_net_addr_parse() has it, of IPv4 and IPv6; NAME is nsid, host (the host's NQN), queues,
- * entries, kato (milliseconds), loss (seconds), digests (header, data, both), volatile (0, 1),
- * credit (0, 1). What is not there stays 0, the default; hostnqn is then the empty string, for the
- * caller to fill in. [any]
+ * entries, kato (milliseconds), loss (seconds), digests (header, data, both), lock (0, 1, take),
+ * volatile (0, 1), credit (0, 1). What is not there stays 0, the default; hostnqn is then the empty
+ * string, for the caller to fill in. [any]
  * @return NULL; or what is wrong, static, with @p out undefined
  */
 SNIC_API const char *snic_nvmehost_uri_parse(struct snic_nvmehost_uri *out, const char *text)

@@ -115,7 +115,12 @@ enum nvmehost_step {
     NVMEHOST_STEP_NS,
     NVMEHOST_STEP_DESC,
     NVMEHOST_STEP_ANA,
-    NVMEHOST_STEP_IO, /* Connect of I/O queue p->next */
+    NVMEHOST_STEP_IO,       /* Connect of I/O queue p->next */
+    NVMEHOST_STEP_REGISTER, /* on I/O queue 1, as the following: the lock */
+    NVMEHOST_STEP_ACQUIRE,
+    NVMEHOST_STEP_HOLDER, /* who has it? */
+    NVMEHOST_STEP_PREEMPT,
+    NVMEHOST_STEP_UNLOCK,
     NVMEHOST_STEP_BYE /* CC.SHN, when the handle closes */
 };
 
@@ -145,6 +150,7 @@ struct nvmehost_path {
     uint64_t aer_ns;     /* next event request */
     uint64_t alive_ns;   /* next Keep Alive */
     uint64_t silent_ns;  /* the pending one has to be answered until then; SNIC_NEVER */
+    uint64_t holder;     /* key of the lock's, STEP_PREEMPT */
     uint32_t part;       /* bytes of a command */
     uint32_t zero_blocks;
     uint32_t entries;
@@ -256,6 +262,13 @@ void nvmehost_step_proved(struct nvmehost_path *p, struct nvmehost_conn *c);
 /** The Connect of queue @p c. */
 void nvmehost_step_connect(struct nvmehost_path *p, struct nvmehost_conn *c);
 void nvmehost_step_failed(struct nvmehost_path *p, uint32_t status);
+/** It joins the others. */
+void nvmehost_path_up(struct nvmehost_path *p);
+
+/* lock.c: the steps from STEP_REGISTER to STEP_UNLOCK */
+void nvmehost_lock_begin(struct nvmehost_path *p);
+void nvmehost_lock_done(struct nvmehost_path *p);
+void nvmehost_lock_failed(struct nvmehost_path *p, uint32_t status);
 
 /* auth.c */
 void nvmehost_auth_begin(struct nvmehost_path *p, struct nvmehost_conn *c);

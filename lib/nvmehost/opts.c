@@ -24,7 +24,8 @@ static const char *nvmehost_opts_times(const struct snic_nvmehost_opts *o)
 
 static const char *nvmehost_opts_bad(const struct snic_nvmehost_opts *o)
 {
-    if ((o->flags & ~(SNIC_NVMEHOST_VOLATILE | SNIC_NVMEHOST_CREDIT)) != 0)
+    if ((o->flags & ~(SNIC_NVMEHOST_VOLATILE | SNIC_NVMEHOST_CREDIT | SNIC_NVMEHOST_LOCK |
+                      SNIC_NVMEHOST_TAKE)) != 0)
         return "flags: unknown bits";
     if (o->pad != 0)
         return "pad: not 0";

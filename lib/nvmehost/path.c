@@ -189,7 +189,7 @@ static void nvmehost_path_work(struct nvmehost_path *p, uint64_t now)
     if (p->s->leaving) { /* before events: a target may send them without end */
         if (!p->bye) {
             p->bye = 1;
-            nvmehost_step_begin(p, NVMEHOST_STEP_BYE);
+            nvmehost_step_begin(p, p->s->stats.locked ? NVMEHOST_STEP_UNLOCK : NVMEHOST_STEP_BYE);
         }
     } else if (p->want_ns) {
         p->want_ns = 0;

@@ -125,6 +125,13 @@ void nvmehost_step_begin(struct nvmehost_path *p, uint8_t step)
     case NVMEHOST_STEP_IO:
         nvmehost_step_io(p);
         break;
+    case NVMEHOST_STEP_REGISTER:
+    case NVMEHOST_STEP_ACQUIRE:
+    case NVMEHOST_STEP_HOLDER:
+    case NVMEHOST_STEP_PREEMPT:
+    case NVMEHOST_STEP_UNLOCK:
+        nvmehost_lock_begin(p);
+        break;
     case NVMEHOST_STEP_BYE:
         nvmehost_step_property(p, SNIC_NVME_FABRICS_PROPERTY_SET, 0, SNIC_NVME_PROP_CC,
                                SNIC_NVME_CC_EN | (uint32_t)p->mps << 7 | 1U << 14 | 6U << 16 |
@@ -185,7 +192,7 @@ static void nvmehost_step_found(struct nvmehost_path *p)
     nvmehost_step_begin(p, p->state == NVMEHOST_PATH_UP ? NVMEHOST_STEP_NONE : NVMEHOST_STEP_IO);
 }
 
-static void nvmehost_path_up(struct nvmehost_path *p)
+void nvmehost_path_up(struct nvmehost_path *p)
 {
     struct snic_nvmehost *s = p->s;
     /* Of paths that are set up at once another may have been adopted last, or be up already. */
@@ -211,6 +218,8 @@ static void nvmehost_step_joined(struct nvmehost_path *p, struct nvmehost_conn *
     if (p->next < p->queues) {
         p->next++;
         nvmehost_step_begin(p, NVMEHOST_STEP_IO);
+    } else if ((p->s->o.flags & SNIC_NVMEHOST_LOCK) != 0) {
+        nvmehost_step_begin(p, NVMEHOST_STEP_REGISTER);
     } else {
         nvmehost_path_up(p);
     }
@@ -290,6 +299,13 @@ void nvmehost_step_done(struct nvmehost_path *p, struct nvmehost_conn *c, uint64
         nvmehost_ana_log(p, c->data);
         nvmehost_step_found(p);
         break;
+    case NVMEHOST_STEP_REGISTER:
+    case NVMEHOST_STEP_ACQUIRE:
+    case NVMEHOST_STEP_HOLDER:
+    case NVMEHOST_STEP_PREEMPT:
+    case NVMEHOST_STEP_UNLOCK:
+        nvmehost_lock_done(p);
+        break;
     case NVMEHOST_STEP_BYE:
         p->bye = 2;
         p->step = NVMEHOST_STEP_NONE;
@@ -309,6 +325,8 @@ void nvmehost_step_failed(struct nvmehost_path *p, uint32_t status)
         nvmehost_step_done(p, &p->conns[0], 0); /* of an older target */
     } else if (p->step == NVMEHOST_STEP_CHANGED) {
         nvmehost_step_begin(p, NVMEHOST_STEP_NS);
+    } else if (p->step >= NVMEHOST_STEP_REGISTER && p->step <= NVMEHOST_STEP_UNLOCK) {
+        nvmehost_lock_failed(p, status);
     } else if (p->step == NVMEHOST_STEP_AUTH) {
         nvmehost_path_fail(p, SNIC_EACCES, 1);
     } else if (p->step == NVMEHOST_STEP_CONNECT) {

@@ -111,12 +111,22 @@ static const char *nvmehost_uri_option(struct snic_nvmehost_uri *u, const char *
         o->loss_ns = v * UINT64_C(1000000000);
         return NULL;
     }
+    if (nvmehost_is(name, nn, "lock")) {
+        o->flags &= ~(SNIC_NVMEHOST_LOCK | SNIC_NVMEHOST_TAKE);
+        o->flags |= nvmehost_is(value, vn, "0")      ? 0
+                    : nvmehost_is(value, vn, "1")    ? SNIC_NVMEHOST_LOCK
+                    : nvmehost_is(value, vn, "take") ? SNIC_NVMEHOST_LOCK | SNIC_NVMEHOST_TAKE
+                                                     : SNIC_NVMEHOST_TAKE;
+        return (o->flags & (SNIC_NVMEHOST_LOCK | SNIC_NVMEHOST_TAKE)) == SNIC_NVMEHOST_TAKE
+                   ? "lock: not 0, 1 or take"
+                   : NULL;
+    }
     uint32_t flag = nvmehost_is(name, nn, "volatile") ? SNIC_NVMEHOST_VOLATILE
                     : nvmehost_is(name, nn, "credit") ? SNIC_NVMEHOST_CREDIT
                                                       : 0;
     if (flag == 0)
         return "unknown option: expected nsid, host, queues, entries, kato, loss, digests, "
-               "volatile or credit";
+               "lock, volatile or credit";
     if (nvmehost_number(value, vn, 1, &v) != 0)
         return "volatile, credit: not 0 or 1";
     o->flags = v != 0 ? o->flags | flag : o->flags & ~flag;

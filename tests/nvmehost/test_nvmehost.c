@@ -53,7 +53,7 @@ static void test_nvmehost_opts_out_of_range_refused(void **state)
         o.field = (value);                                                                         \
         wrong(&o, #field ": ");                                                                    \
     } while (0)
-    WRONG(flags, 4);
+    WRONG(flags, 16);
     WRONG(pad, 1);
     WRONG(addrs, NULL);
     WRONG(addr_count, 0);
@@ -121,6 +121,7 @@ static void test_nvmehost_uri_parsed(void **state)
         "nvme-tcp://1.2.3.4:1/n?host=",   "nvme-tcp://1.2.3.4:1/n?digests=all",
         "nvme-tcp://1.2.3.4:1/n?kato=99", "nvme-tcp://1.2.3.4:1/n?volatile=2",
         "nvme-tcp://1.2.3.4:1/n?loss=0",  "nvme-tcp://1.2.3.4:1/n?entries=1",
+        "nvme-tcp://1.2.3.4:1/n?lock=2",
     };
     static const char many[] = "nvme-tcp://1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,"
                                "1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1/n";
@@ -151,6 +152,12 @@ static void test_nvmehost_uri_parsed(void **state)
     assert_int_equal(u.opts.digests, 3);
     assert_int_equal(u.opts.flags, SNIC_NVMEHOST_CREDIT);
     assert_null(snic_nvmehost_opts_wrong(&u.opts));
+    assert_null(snic_nvmehost_uri_parse(&u, "nvme-tcp://1.2.3.4:1/n?lock=take&credit=1&lock=1"));
+    assert_int_equal(u.opts.flags, SNIC_NVMEHOST_CREDIT | SNIC_NVMEHOST_LOCK);
+    assert_null(snic_nvmehost_uri_parse(&u, "nvme-tcp://1.2.3.4:1/n?lock=1&lock=take"));
+    assert_int_equal(u.opts.flags, SNIC_NVMEHOST_LOCK | SNIC_NVMEHOST_TAKE);
+    assert_null(snic_nvmehost_uri_parse(&u, "nvme-tcp://1.2.3.4:1/n?lock=take&lock=0"));
+    assert_int_equal(u.opts.flags, 0);
 }
 
 /* ---- Why no path comes up ---- */
