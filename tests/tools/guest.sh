@@ -5,6 +5,7 @@
 #   vm_kernel 6.1|6.12          Debian's kernel, of bookworm or bookworm-backports: downloaded and
 #                               unpacked, never installed; exit 77 if it cannot be had
 #   vm_root "MODULE ..." "PROGRAM ..."   the root file system: busybox, these modules and programs
+#   vm_disk PACKAGE...          a disk with Debian and these packages, by debootstrap: vm_image
 #   vm_boot NAME [ARGUMENT...]  boot it and run the job that standard input has, until it ends;
 #                               ARGUMENT: of QEMU. 0 if the job passed
 #   vm_beside NAME [ARGUMENT...]  the same in the background, until vm_end; returns when the job
@@ -170,6 +171,28 @@ INIT
     chmod +x root/init
 }
 
+# vm_disk PACKAGE...: an image of a tree that debootstrap has set up, with its packages configured.
+# To be used with QEMU's snapshot=on.
+vm_disk() {
+    command -v debootstrap >/dev/null || vm_skip "no debootstrap"
+    [ "$(id -u)" = 0 ] || vm_skip "debootstrap needs root"
+    vm_image=$vm_keep/debian-$(echo "$*" | tr ' ' -).img
+    [ ! -e "$vm_image" ] || return 0
+    new=$vm_keep/new.$$
+    rm -rf "$new" && mkdir -p "$new" || exit 1
+    debootstrap --variant=minbase --include="$(echo "$*" | tr ' ' ,)" bookworm "$new/tree" \
+        http://deb.debian.org/debian >"$new/log" 2>&1 || {
+        tail -n 3 "$new/log"
+        rm -rf "$new"
+        vm_skip "debootstrap has failed"
+    }
+    rm -rf "$new/tree/var/cache/apt/archives" "$new/tree/var/lib/apt/lists"
+    truncate -s 2G "$new/image" && mkfs.ext4 -q -d "$new/tree" "$new/image" &&
+        mv "$new/image" "$vm_image"
+    rm -rf "$new"
+    [ -e "$vm_image" ] || exit 1
+}
+
 # vm_machine NAME ARGUMENT...: QEMU. The kernel's console is the first serial line, the job's the
 # second.
 vm_machine() {
@@ -178,13 +201,15 @@ vm_machine() {
     accel="tcg,thread=multi,tb-size=256 -cpu max"
     [ "${SNIC_VM_ACCEL:-tcg}" = tcg ] || accel="$SNIC_VM_ACCEL -cpu host"
     # shellcheck disable=SC2086
-    exec timeout "$vm_seconds" qemu-system-x86_64 -accel $accel -smp "$vm_cpus" -m "$vm_memory" \
+    exec setpriv --pdeathsig TERM timeout "$vm_seconds" \
+        qemu-system-x86_64 -accel $accel -smp "$vm_cpus" -m "$vm_memory" \
         -nodefaults -no-user-config -display none -no-reboot -monitor none \
         -kernel "$vm_vmlinuz" -initrd "$name.initrd" \
         -object rng-random,id=rng,filename=/dev/urandom -device virtio-rng-pci,rng=rng \
         -serial "file:$name.kernel" -serial stdio -pidfile "$name.pid" "$@" \
-        -append "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr tsc=reliable nowatchdog \
-no_timer_check rcupdate.rcu_cpu_stall_suppress=1 log_buf_len=1M ${vm_append:-}" 2>"$name.qemu"
+        -append "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr nowatchdog \
+no_timer_check tsc=unstable clocksource=hpet rcupdate.rcu_cpu_stall_suppress=1 log_buf_len=1M \
+${vm_append:-}" 2>"$name.qemu"
 }
 
 # vm_pack NAME: the archive that is booted, with the job from standard input.

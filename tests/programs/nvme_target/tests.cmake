@@ -8,20 +8,24 @@ if(TARGET test_nvme_target)
   target_compile_definitions(test_nvme_target PRIVATE NVME_TARGET="$<TARGET_FILE:nvme_target>")
   add_dependencies(test_nvme_target nvme_target)
 endif()
-# Linux kernels in QEMU (tools/guest.sh), one of these tests by day, by turns.
-# vm_test(NAME SCRIPT ARGUMENT...)
-set(vm_tests "")
-macro(vm_test name script)
-  add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/linux/${script}.sh
-    $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/vm/${name} ${ARGN})
-  list(APPEND vm_tests ${name})
-endmacro()
-vm_test(linux_disk linux_disk 6.1)
-vm_test(linux_disk_fair_12 linux_disk 6.12 --fair)
-vm_test(linux_auth linux_auth 6.12)
-list(LENGTH vm_tests vm_count)
-set_tests_properties(${vm_tests} PROPERTIES LABELS "nvmet;slow;each${vm_count}_vm@main;nightly@asan"
-  SKIP_RETURN_CODE 77 TIMEOUT 1300 RESOURCE_LOCK vm)
+# Linux kernels in QEMU (tools/guest.sh): linux/linux_NAME.sh with a kernel. One of these tests by
+# day, by turns; those of LINUX_NIGHT need minutes when nothing else runs.
+set(LINUX_DAY disk/6.1 disk/6.12/--fair auth/6.12 events/6.1 reserve/6.1 reserve/6.12)
+set(LINUX_NIGHT )
+list(LENGTH LINUX_DAY days)
+foreach(t ${LINUX_DAY} ${LINUX_NIGHT})
+  set(labels "each${days}_linux@main;nightly@asan")
+  if(t IN_LIST LINUX_NIGHT)
+    set(labels nightly)
+  endif()
+  string(REPLACE "/" ";" words ${t})
+  list(POP_FRONT words script kernel)
+  set(name linux_${script}_${kernel})
+  add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/linux/linux_${script}.sh
+    $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/linux/${name} ${kernel} ${words})
+  set_tests_properties(${name} PROPERTIES LABELS "nvmet;slow;${labels}" SKIP_RETURN_CODE 77
+    TIMEOUT 1300 RESOURCE_LOCK linux)
+endforeach()
 # --config and ctl.
 if(SNIC_PYTHON)
   add_test(NAME nvme_ctl COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py

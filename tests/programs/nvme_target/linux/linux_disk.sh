@@ -10,7 +10,7 @@ shift 3
 options=$*
 . "$here/../../../tools/guest.sh"
 . "$here/target.sh"
-vm_begin "$folder" nvme mkfs.ext4 e2fsck
+vm_begin "$folder" nvme mkfs.ext4 e2fsck python3
 vm_kernel "$kernel"
 vm_cpus=2
 vm_root "nvme-core nvme-tcp ext4" "nvme mkfs.ext4 e2fsck"
@@ -26,7 +26,7 @@ vm_host() {
 
 rm -f disk.img $target_log
 killed=
-start 0 || exit 1
+start "$(target_free_port)" || exit 1
 { target_job; cat <<'JOB'; } >job
 step discover
 discover
