@@ -173,9 +173,8 @@ static void test_kv_lmdb_shared_newcomer_ends_sole_and_sees_all(void **state)
     atomic_store(s.phase, 2);
     assert_int_equal(kvl_wait(pid), 0);
     /* Alone again, it finds out. */
-    for (int i = 0; i < 100 && snic_kv_sole(k.kv) == 0; i++)
+    while (snic_kv_sole(k.kv) == 0)
         kvl_turn(&k, 100000000);
-    assert_int_equal(snic_kv_sole(k.kv), 1);
     assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 6, 0, 8ULL * KVL_BLOCK, p),
                      8ULL * KVL_BLOCK);
     assert_true(kvl_filled(p, 6, 0, 8ULL * KVL_BLOCK, 4));
