@@ -95,8 +95,9 @@ LAYERS = {
         ["director.c", "host.c"],
     ],
     "lib/gimbal": [
-        ["bucket.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
-        ["group.c"], ["cap.c", "slot.c"], ["express.c", "floor.c"], ["tenant.c"], ["member.c"],
+        ["bucket.c", "learn.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
+        ["group.c"], ["cap.c", "slot.c"], ["express.c", "floor.c", "tune.c"], ["tenant.c"],
+        ["member.c"],
         ["gimbal.c", "check.c"],
     ],
     "lib/hcache": [

@@ -119,6 +119,26 @@
  * has completed nothing at all for lost_ns, one slot is abandoned per lost_ns, of all tenants: so a
  * dead device gets no more than all slots, and then one slot of I/Os per lost_ns.
  *
+ * Learning the device (SNIC_GIMBAL_LEARN). thresh_min_ns, thresh_max_ns, write_cost_worst,
+ * slot_threshold and rate_max, where they are 0, begin with their defaults, or with what follows
+ * from a profile that was stored (snic_gimbal_profile_set()), and then follow the device:
+ *   - The latency of I/Os that have the device for themselves is measured, twice a second if there
+ *     are such: thresh_min_ns is 1.25 times that of a read of 128 KiB. Where the
+ *     traffic leaves none alone the switch sends eight I/Os one by one: after init, when rate or
+ *     latency have changed, and every 4 s (a quiet time: 8 ms at most, 62 ms until something is
+ *     known and of devices that take milliseconds). The controller learns nothing from these. Other
+ * sizes, and writes where there are no reads, are scaled by the latencies of the SSD that the
+ * defaults were made for.
+ *   - The rate of reads while the device has more than it can do gives thresh_max_ns: six times
+ *     thresh_min_ns, or the time that 2.75 times the slots take at that rate if that is more. It
+ *     gives the slots, too, eight or one and a half times what that rate needs at that latency,
+ *     and rate_max.
+ *   - write_cost_worst is 9, or how many times the rate of writes alone that of reads alone of
+ *     the same size was, if that is more: the cost itself falls as soon as writes are fast.
+ * A latency that falls is followed at once, one that rises by more than an eighth when two batches
+ * of measurements agree; the first batch after init decides alone, so what was stored and is wrong
+ * is gone after eight I/Os, its rates included.
+ *
  * Departures from the paper, with the reasons; where a flag is named, it is the printed form.
  *  1. Tokens are kept on overload; Algorithm 1 line 14 discards them, which punishes reads for the
  *     latency of writes on a fragmented device (SNIC_GIMBAL_DISCARD).
@@ -212,6 +232,8 @@ enum snic_gimbal_outcome {
 #define SNIC_GIMBAL_ONE_BUCKET (1u << 3)    /**< appendix C.1's single bucket                     */
 #define SNIC_GIMBAL_CREDIT_LATEST (1u << 4) /**< section 3.6: credit by the latest slot alone   */
 #define SNIC_GIMBAL_NO_EXPRESS (1u << 5)    /**< section 3.5: every I/O takes turns              */
+/** Learn the device: see above. Options that are set stay as they are. */
+#define SNIC_GIMBAL_LEARN (1u << 6)
 
 /**
  * Zero it, set opts_size; a field that is 0 takes its default. Ranges hold for what is then there:
@@ -347,6 +369,36 @@ struct snic_gimbal_tenant_view {
     uint32_t reserved;
 };
 
+/**
+ * What was learned of a device, to be kept for the next time it is opened. 0: not known. Zero it,
+ * set opts_size.
+ */
+struct snic_gimbal_profile {
+    uint32_t opts_size;
+    uint32_t reserved;      /**< 0                                                        */
+    uint64_t read_ns;       /**< a read of 128 KiB alone, at most 10^9                    */
+    uint64_t write_ns;      /**< likewise a write                                         */
+    uint64_t read_rate[2];  /**< bytes/s of reads alone: below 32 KiB, others; at most
+                                 SNIC_GIMBAL_RATE_MAX                                     */
+    uint64_t write_rate[2]; /**< likewise                                                 */
+};
+
+/** What a switch that learns uses now, and from what it follows. */
+struct snic_gimbal_learned {
+    struct snic_gimbal_profile profile;
+    uint64_t thresh_min_ns;
+    uint64_t thresh_max_ns;
+    uint64_t rate_max;
+    uint32_t write_cost_worst;
+    uint32_t slot_threshold;
+    uint64_t changed_ns; /**< when one of these changed last; 0: not since init            */
+    uint64_t changes;
+    uint64_t batches; /**< of measurements                                               */
+    uint64_t quiets;  /**< of them, in a quiet time                                      */
+    uint32_t stored;  /**< 1: no batch yet, these follow from a stored profile           */
+    uint32_t reserved;
+};
+
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_gimbal_opts_wrong(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
 /** Likewise of a tenant or a group; @p o may be NULL: defaults. [any] */
@@ -447,6 +499,18 @@ SNIC_API void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io 
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io,
                                                uint64_t now_ns) SNIC_NONNULL(1, 2);
+
+/**
+ * Begin with what was learned of this device before. It is checked as soon as there are I/Os, and
+ * what has been measured since init goes before it. [owner]
+ * @return 0; SNIC_EINVAL a value out of range, or the switch does not learn
+ */
+SNIC_API SNIC_NODISCARD int snic_gimbal_profile_set(struct snic_gimbal *g,
+                                                    const struct snic_gimbal_profile *p)
+    SNIC_NONNULL(1, 2);
+/** What was learned; without SNIC_GIMBAL_LEARN the options, and an empty profile. [owner] */
+SNIC_API void snic_gimbal_get_learned(const struct snic_gimbal *g, struct snic_gimbal_learned *out)
+    SNIC_NONNULL(1, 2);
 
 /** The whole device as of the last call. [owner] */
 SNIC_API void snic_gimbal_get_view(const struct snic_gimbal *g, struct snic_gimbal_view *out)

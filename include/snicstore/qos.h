@@ -60,9 +60,11 @@
  *     snic_io_close(io);               // closes file, too; then the memory is free
  *
  * The switch knows a device by its latencies: gimbal.h's defaults are those of a data centre's NVMe
- * SSD. For another set thresh_min_ns a little above the latency of one I/O of part_bytes at a time,
- * thresh_max_ns above that of a device at its full rate, write_cost_worst to how many reads of its
- * size a write costs at worst (examples/tenants --auto measures them).
+ * SSD. With SNIC_GIMBAL_LEARN in the flags of `gimbal` it learns those of the device at hand; keep
+ * what it learned (snic_qos_get_learned()) under the device's name, and give it back when that is
+ * opened again (snic_qos_profile_set()). By hand, for another device: set thresh_min_ns a little
+ * above the latency of one I/O of part_bytes at a time, thresh_max_ns above that of a device at its
+ * full rate, write_cost_worst to how many reads of its size a write costs at worst.
  */
 #ifndef SNIC_QOS_H
 #define SNIC_QOS_H
@@ -211,6 +213,14 @@ struct snic_qos_view {
 };
 /** The switch and all tenants together. [owner] */
 SNIC_API void snic_qos_get_view(const struct snic_io *io, struct snic_qos_view *out)
+    SNIC_NONNULL(1, 2);
+
+/** snic_gimbal_profile_set() of the switch. [owner] @return 0; SNIC_EINVAL */
+SNIC_API SNIC_NODISCARD int snic_qos_profile_set(struct snic_io *io,
+                                                 const struct snic_gimbal_profile *p)
+    SNIC_NONNULL(1, 2);
+/** snic_gimbal_get_learned() of the switch. [owner] */
+SNIC_API void snic_qos_get_learned(const struct snic_io *io, struct snic_gimbal_learned *out)
     SNIC_NONNULL(1, 2);
 
 struct snic_qos_tenant_view {

@@ -75,7 +75,7 @@ int snic_gimbal_check(const struct snic_gimbal *g)
         return SNIC_ECORRUPT;
     if (g->write_cost < SNIC_GIMBAL_COST_ONE || g->write_cost > g->o.write_cost_worst)
         return SNIC_ECORRUPT;
-    if (gimbal_check_held(g) != 0 || gimbal_check_timers(g) != 0)
+    if (gimbal_check_held(g) != 0 || gimbal_check_timers(g) != 0 || gimbal_tune_check(g) != 0)
         return SNIC_ECORRUPT;
     return 0;
 }

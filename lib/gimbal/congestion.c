@@ -120,6 +120,18 @@ void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *
     g->target_rate = snic_max_u64(rate, g->o.rate_min); /* I2 */
 }
 
+/* The thresholds' limits or the ceiling are others now (I1, I2). */
+void gimbal_congestion_limits(struct snic_gimbal *g)
+{
+    for (unsigned op = 0; op < 2; op++) {
+        uint64_t *thresh = &g->monitor[op].thresh_ns;
+        *thresh = snic_max_u64(*thresh, g->o.thresh_min_ns);
+        *thresh = snic_min_u64(*thresh, g->o.thresh_max_ns);
+    }
+    uint64_t rate = snic_min_u64(g->target_rate, congestion_ceiling(g));
+    g->target_rate = snic_max_u64(rate, g->o.rate_min);
+}
+
 int gimbal_congestion_check(const struct snic_gimbal *g)
 {
     for (unsigned op = 0; op < 2; op++) {

@@ -97,6 +97,7 @@ int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
     gimbal_cost_init(g);
     gimbal_bucket_init(g);
     gimbal_floor_init(g);
+    gimbal_tune_init(g, o);
     *out = g;
     return 0;
 }
@@ -261,6 +262,8 @@ static void gimbal_send(struct snic_gimbal *g, struct gimbal_flow *f, struct sni
         g->done_ns = now; /* the device was idle: that is no part of a window */
         g->alive_ns = now;
     }
+    if (gimbal_learns(g))
+        gimbal_learn_sent(&g->learn, g->inflight - g->lost, now);
     g->served += io->weighted * g->served_share >> 32;
     g->queued--;
     g->inflight++;
@@ -387,6 +390,8 @@ struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
     }
     if (SNIC_UNLIKELY(g->now_ns >= g->timer_ns))
         gimbal_timers(g);
+    if (gimbal_learns(g) && gimbal_tune_quiet(g))
+        return NULL;
     gimbal_bucket_fill(g, g->now_ns);
     struct snic_gimbal_io *fast = NULL;
     if (g->express.first != SNIC_GIMBAL__NIL)
@@ -460,13 +465,17 @@ void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int 
     gimbal_count(t, io, outcome, g->now_ns);
     if (c->tenant != t)
         gimbal_count(c->tenant, io, outcome, g->now_ns);
-    if (outcome == SNIC_GIMBAL_DONE) {
+    if (gimbal_learns(g) && gimbal_learn_apart(&g->learn, io)) {
+        g->done_ns = g->now_ns; /* no measure, and no part of a window */
+    } else if (outcome == SNIC_GIMBAL_DONE) {
         gimbal_bucket_fill(g, g->now_ns); /* at the rate and the shares until now */
         gimbal_congestion_done(g, io, g->now_ns);
         gimbal_cost_done(g, io, g->now_ns);
     }
     gimbal_floor_adapt(g);
     gimbal_slot_done(g, c, io);
+    if (gimbal_learns(g))
+        gimbal_tune_done(g, io, outcome == SNIC_GIMBAL_DONE);
     io->credit = gimbal_slot_credit(g, t);
     if (g->floors != 0)
         io->credit = (uint32_t)snic_max_u64(io->credit, gimbal_floor_credit(g, t, io));

@@ -5,7 +5,7 @@
 #ifndef SNIC_GIMBAL_PRIV_H
 #define SNIC_GIMBAL_PRIV_H
 
-#include "snicstore/gimbal.h"
+#include "gimbal/learn_priv.h"
 
 #define SNIC_GIMBAL__NIL UINT32_MAX
 #define SNIC_GIMBAL__NO_SLOT 255
@@ -228,6 +228,10 @@ struct snic_gimbal {
     uint32_t slot_objects;
     uint32_t grains[SNIC_GIMBAL__GRAINS]; /* flows of active tenants, of each grain */
     struct snic_gimbal_opts o;
+    struct gimbal_tuning set; /* by the options; 0: follows what is learned */
+    uint64_t tuned_ns;        /* when it changed last */
+    uint64_t tunings;
+    struct gimbal_learn learn;
     struct snic_wheel wheel;
     /* The calendar. */
     uint64_t words; /* bit w: occupied[w] is not 0 */
@@ -315,13 +319,26 @@ int gimbal_bucket_check(const struct snic_gimbal *g);
 /* congestion.c */
 void gimbal_congestion_init(struct snic_gimbal *g);
 void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, uint64_t now);
+void gimbal_congestion_limits(struct snic_gimbal *g);
 int gimbal_congestion_check(const struct snic_gimbal *g);
 
 /* cost.c */
 void gimbal_cost_init(struct snic_gimbal *g);
 void gimbal_cost_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, uint64_t now);
 
+/* tune.c */
+void gimbal_tune_init(struct snic_gimbal *g, const struct snic_gimbal_opts *o);
+void gimbal_tune_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, int timed);
+int gimbal_tune_quiet(struct snic_gimbal *g);
+int gimbal_tune_check(const struct snic_gimbal *g);
+
+static inline int gimbal_learns(const struct snic_gimbal *g)
+{
+    return (g->o.flags & SNIC_GIMBAL_LEARN) != 0;
+}
+
 /* slot.c */
+void gimbal_slot_share(struct snic_gimbal *g);
 void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_flow *f);
 int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_flow *f);
 int gimbal_slot_more(struct gimbal_flow *f);

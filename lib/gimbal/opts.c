@@ -82,7 +82,7 @@ const char *gimbal_opts_fill(struct snic_gimbal_opts *full, const struct snic_gi
 {
     const uint32_t flags = SNIC_GIMBAL_DISCARD | SNIC_GIMBAL_SLOT_ABOVE | SNIC_GIMBAL_SLOT_BARRIER |
                            SNIC_GIMBAL_ONE_BUCKET | SNIC_GIMBAL_CREDIT_LATEST |
-                           SNIC_GIMBAL_NO_EXPRESS;
+                           SNIC_GIMBAL_NO_EXPRESS | SNIC_GIMBAL_LEARN;
     memset(full, 0, sizeof(*full));
     if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
         return "opts_size: not the struct's, or an unknown option is set";

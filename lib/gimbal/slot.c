@@ -268,7 +268,8 @@ static void slot_wake_all(struct snic_gimbal *g)
     }
 }
 
-static void slot_share(struct snic_gimbal *g)
+/* A weight's share of the slots, now. */
+void gimbal_slot_share(struct snic_gimbal *g)
 {
     uint32_t share = g->o.slot_threshold; /* without active tenants */
     g->served_share = UINT32_MAX / (g->active_weight > 1 ? g->active_weight : 1) + UINT64_C(1);
@@ -299,7 +300,7 @@ void gimbal_slot_active(struct snic_gimbal *g, struct gimbal_tenant *t, int acti
         t->flow[op].counted = 0;
     }
     g->active_weight = active ? g->active_weight + t->weight : g->active_weight - t->weight;
-    slot_share(g);
+    gimbal_slot_share(g);
 }
 
 /* The tenant's weight. */
@@ -309,7 +310,7 @@ void gimbal_slot_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t
         g->active_weight += weight - t->weight;
     t->weight = weight;
     t->lanes = (uint8_t)snic_min_u64(weight, SNIC_GIMBAL__LANES);
-    slot_share(g);
+    gimbal_slot_share(g);
     slot_wake(g, &t->flow[0]);
     slot_wake(g, &t->flow[1]);
 }

@@ -102,6 +102,16 @@ void snic_qos_get_view(const struct snic_io *io, struct snic_qos_view *out)
     out->inner_full = q->inner_full;
 }
 
+int snic_qos_profile_set(struct snic_io *io, const struct snic_gimbal_profile *p)
+{
+    return snic_gimbal_profile_set(qos_of(io)->gimbal, p);
+}
+
+void snic_qos_get_learned(const struct snic_io *io, struct snic_gimbal_learned *out)
+{
+    snic_gimbal_get_learned(qos_of(io)->gimbal, out);
+}
+
 static void qos_tenant_view(const struct qos *q, uint32_t index, struct snic_qos_tenant_view *out)
 {
     const struct qos_tenant *t = &q->tenants[index];

@@ -12,7 +12,7 @@ static void test_gimbal_opts_out_of_range_refused(void **state)
         struct snic_gimbal_opts o;
         const char *wrong;
     } bad[] = {
-        {{.flags = 1u << 6}, "flags"},
+        {{.flags = 1u << 7}, "flags"},
         {{.tenants_max = SNIC_GIMBAL_TENANTS_MAX + 1}, "tenants_max"},
         {{.queue_max = SNIC_GIMBAL_QUEUE_MAX + 1}, "queue_max"},
         {{.size_max = SNIC_GIMBAL_SIZE_MAX + 1}, "size_max"},

@@ -48,7 +48,7 @@ static void run_open(struct run *q, uint64_t seed, uint32_t tenants, uint32_t to
     q->size_max = 1u << (13 + rnd(q, 11));
     struct snic_gimbal_opts o = {.tenants_max = tenants,
                                  .groups_max = rnd(q, 2) == 0 ? 0 : 3,
-                                 .flags = (uint32_t)rnd(q, 64),
+                                 .flags = (uint32_t)rnd(q, 128),
                                  .queue_max = 1 + (uint32_t)rnd(q, 200),
                                  .size_max = q->size_max,
                                  .slot_bytes = 4096u << rnd(q, 7),

@@ -148,11 +148,44 @@ static void test_qos_ssd_flood_of_writes_quiet_reader_served(void **state)
     assert_true(with_bytes * 10 > without_bytes * 9);
 }
 
+/* What one handle has learned the next begins with, and checks. */
+static void test_qos_ssd_learns_the_device_next_handle_begins_with_it(void **state)
+{
+    static struct load flood;
+    struct snic_gimbal_opts g = {.opts_size = sizeof(g), .flags = SNIC_GIMBAL_LEARN};
+    struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_AUTO, .gimbal = &g};
+    struct snic_gimbal_profile kept = {0};
+    (void)state;
+    for (unsigned k = 0; k < 2; k++) {
+        struct snic_gimbal_learned l;
+        struct conformance_io c;
+        open_device(&c, DISK_BYTES, 1024, SNIC_SSD_CLEAN);
+        assert_int_equal(qx_open(&c.io, c.io, &o), 0);
+        assert_int_equal(snic_qos_profile_set(c.io, &kept), k == 0 ? SNIC_EINVAL : 0);
+        snic_qos_get_learned(c.io, &l);
+        assert_int_equal(l.stored, k);
+        assert_int_equal(l.profile.read_ns, kept.read_ns);
+        load_begin(&flood, &c, 1, SNIC_IO_READ, 128u << 10, FLOOD);
+        run_for(&c, 800000000);
+        assert_int_equal(snic_qos_check(c.io), 0);
+        snic_qos_get_learned(c.io, &l);
+        assert_in_range(l.profile.read_ns, 190000, 220000);
+        assert_in_range(l.profile.read_rate[1], 3000000000, 3300000000);
+        assert_in_range(l.thresh_min_ns, 235000, 275000);
+        assert_true(l.batches >= 1 && l.stored == 0);
+        kept = l.profile;
+        flood.stopped = 1;
+        conformance_io_close(&c);
+        free(flood.mem);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest own[] = {
         cmocka_unit_test(test_qos_ssd_flood_of_reads_quiet_reader_served),
         cmocka_unit_test(test_qos_ssd_flood_of_writes_quiet_reader_served),
+        cmocka_unit_test(test_qos_ssd_learns_the_device_next_handle_begins_with_it),
     };
     struct CMUnitTest tests[64];
     size_t n = SNIC_COUNTOF(own);
