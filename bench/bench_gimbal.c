@@ -10,8 +10,8 @@
  * (largest - smallest) / mean. The switch was tuned on seeds 1 to 5.
  * --seconds: simulated time measured per run, default 1; half of it where a kind of load is alone,
  * three times it where reads and writes mix on a fragmented device. --only: calibration fits fig6
- * fig7 fig8 goals quiet floors few equal device2 other_fits departures between tenants weights
- * convergence fig9 fig18 lsm lsm_goals overhead; may be repeated.
+ * fig7 fig8 goals quiet floors few equal learn ageing lsm_ageing device2 other_fits departures
+ * between tenants weights convergence fig9 fig18 lsm lsm_goals overhead; may be repeated.
  * --series: where the time series of figures 9 and 18 go, as rows.
  */
 #include "gimbal_calibration.h"
@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CELLS_MAX 512
+#define CELLS_MAX 768
 #define ONLY_MAX 16
 
 struct cell {
@@ -255,6 +255,12 @@ static void rows_lsm_goals(void)
         gimbal_lsm_goals(bench.first, bench.seeds);
 }
 
+static void rows_lsm_ageing(void)
+{
+    if (bench.printing)
+        gimbal_lsm_ageing(bench.first);
+}
+
 static void rows_overhead(void)
 {
     if (bench.printing)
@@ -275,6 +281,9 @@ static const struct figure {
     {"floors", fig_floors},
     {"few", fig_few},
     {"equal", fig_equal},
+    {"learn", fig_learn},
+    {"ageing", fig_ageing},
+    {"lsm_ageing", rows_lsm_ageing},
     {"device2", fig_device2},
     {"other_fits", fig_other_fits},
     {"departures", fig_departures},

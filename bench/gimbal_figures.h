@@ -92,5 +92,7 @@ void fig_quiet(void);
 void fig_floors(void);
 void fig_few(void);
 void fig_equal(void);
+void fig_learn(void);
+void fig_ageing(void);
 
 #endif

@@ -19,12 +19,14 @@
 
 struct lsm_spec {
     const struct sched_ops *ops;
-    uint32_t flags;     /* LSM_* */
-    uint32_t instances; /* 1..LSM_INSTANCES_MAX */
-    uint32_t backends;  /* 2..LSM_BACKENDS_MAX */
-    char workload;      /* YCSB's A to F */
-    uint64_t warm_ns;   /* not measured */
-    uint64_t time_ns;   /* measured */
+    uint32_t flags;      /* LSM_* */
+    uint32_t instances;  /* 1..LSM_INSTANCES_MAX */
+    uint32_t backends;   /* 2..LSM_BACKENDS_MAX */
+    char workload;       /* YCSB's A to F */
+    uint32_t ageing;     /* devices of SNIC_SSD_AGEING, filled, not fragmented ones */
+    uint32_t age_before; /* and overwritten by so many percent */
+    uint64_t warm_ns;    /* not measured */
+    uint64_t time_ns;    /* measured */
     uint64_t seed;
 };
 
@@ -43,5 +45,7 @@ void lsm_run(const struct lsm_spec *spec, struct lsm_result *out);
 void gimbal_lsm_rows(uint32_t seeds);
 /* Of figure 10's setting, the goals, over so many seeds from @p first on. */
 void gimbal_lsm_goals(uint32_t first, uint32_t seeds);
+/* Beside FIFO on devices of several ages. */
+void gimbal_lsm_ageing(uint32_t first);
 
 #endif

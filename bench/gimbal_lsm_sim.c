@@ -607,6 +607,11 @@ static void lsm_open_backend(struct lsm *m, uint32_t i)
         g.flags = SNIC_GIMBAL_CREDIT_LATEST;
     snic_ssd_opts_dct983(&o);
     o.condition = SNIC_SSD_FRAGMENTED;
+    if (m->spec->ageing) {
+        o.condition = SNIC_SSD_AGEING;
+        o.age_fill = 1000;
+        o.age_overwrites = m->spec->age_before;
+    }
     o.seed = m->spec->seed * LSM_BACKENDS_MAX + i;
     o.queues = m->spec->instances;
     o.depth = SNIC_SSD_DEPTH_MAX;

@@ -19,6 +19,7 @@
 struct sim_io {
     struct sched_io s;
     struct snic_ssd_cmd cmd;
+    struct snic_timer late;
     struct sim_io *next; /* on its worker's free list, or on the network */
     uint64_t at_ns;      /* when the network delivers it */
 };
@@ -70,6 +71,7 @@ struct sim {
     struct sim_net answers;
     struct sim_count count[SIM_GROUPS];
     uint64_t sample_next;
+    uint64_t age_next;
     uint64_t sample_device_ns[2];
     uint64_t sample_device_ios[2];
     struct sim_sample *samples;
@@ -213,9 +215,14 @@ static int sim_stalled(const struct sim *m)
            m->now < m->spec->stall_ns + m->spec->stall_for_ns;
 }
 
-static void sim_completed(struct sim *m, struct snic_ssd_cmd *cmd)
+static void sim_late(struct snic_timer *t, uint64_t now_ns)
 {
-    struct sim_io *io = SNIC_CONTAINER(cmd, struct sim_io, cmd);
+    (void)t;
+    (void)now_ns;
+}
+
+static void sim_completed(struct sim *m, struct sim_io *io)
+{
     uint64_t device = m->now - io->at_ns; /* at_ns: when it was started, by now */
     m->ops->complete(m->sched, &io->s, m->now);
     m->sample_device_ns[io->s.g.op] += device;
@@ -244,6 +251,7 @@ static uint64_t sim_next(struct sim *m)
         next = snic_min_u64(next, m->answers.first->at_ns);
     next = snic_min_u64(next, snic_wheel_deadline_ns(&m->wheel));
     next = snic_min_u64(next, m->sample_next);
+    next = snic_min_u64(next, m->age_next);
     uint64_t turn = m->ops->deadline(m->sched);
     if (turn != SNIC_NEVER)
         next = snic_min_u64(next, snic_max_u64(turn, m->now + 1));
@@ -255,15 +263,27 @@ static void sim_turn(struct sim *m)
     struct snic_ssd_cmd *cmd;
     struct sim_io *io;
     struct snic_timer *t;
-    while (!sim_stalled(m) && (cmd = snic_ssd_poll(m->ssd, m->now)) != NULL)
-        sim_completed(m, cmd);
+    while (!sim_stalled(m) && (cmd = snic_ssd_poll(m->ssd, m->now)) != NULL) {
+        io = SNIC_CONTAINER(cmd, struct sim_io, cmd);
+        if (m->spec->slow_ns == 0 || m->now < m->spec->slow_ns) {
+            sim_completed(m, io);
+            continue;
+        }
+        snic_timer_init(&io->late, sim_late);
+        snic_wheel_arm(&m->wheel, &io->late,
+                       m->now + (m->now - io->at_ns) * (m->spec->slow_times - 1));
+    }
     while ((io = sim_net_pop(&m->arrivals, m->now)) != NULL)
         m->ops->submit(m->sched, &io->s, m->now);
     sim_start(m);
     while ((io = sim_net_pop(&m->answers, m->now)) != NULL)
         sim_answered(m, io);
-    while ((t = snic_wheel_pop(&m->wheel, m->now)) != NULL)
-        sim_worker_pump(m, SNIC_CONTAINER(t, struct sim_worker, timer));
+    while ((t = snic_wheel_pop(&m->wheel, m->now)) != NULL) {
+        if (t->fn == sim_late)
+            sim_completed(m, SNIC_CONTAINER(t, struct sim_io, late));
+        else
+            sim_worker_pump(m, SNIC_CONTAINER(t, struct sim_worker, timer));
+    }
 }
 
 /* ---- Samples and results ---- */
@@ -292,6 +312,10 @@ static void sim_sample(struct sim *m)
             s->thresh_us[op] = (float)v.thresh_ns[op] / 1e3f;
         }
         s->write_cost = (float)v.write_cost / SNIC_GIMBAL_COST_ONE;
+        struct snic_gimbal_learned l;
+        snic_gimbal_get_learned(sched_gimbal_switch(m->sched), &l);
+        s->limits_us[0] = (float)l.thresh_min_ns / 1e3f;
+        s->limits_us[1] = (float)l.thresh_max_ns / 1e3f;
     }
     if (m->sampling) /* the first time only clears the counters */
         m->samples_count++;
@@ -359,10 +383,37 @@ static void sim_results(const struct sim *m, struct sim_result *out)
         out->floor_iops = (double)v.floor_ios / seconds;
         out->overloaded = (double)v.entered[SNIC_GIMBAL_OVERLOADED] / seconds;
         out->congested = (double)v.entered[SNIC_GIMBAL_CONGESTED] / seconds;
+        snic_gimbal_get_learned(sched_gimbal_switch(m->sched), &out->learned);
     }
 }
 
 /* ---- Setting up ---- */
+
+/* No device on sale: 14 GB/s, 4 KiB in 20 us, low-latency flash. */
+static void sim_fast(struct snic_ssd_opts *o)
+{
+    o->fetch_read_ns = 250;
+    o->fetch_write_ns = 400;
+    o->split_ns = 400;
+    o->window = 4096;
+    o->link_read = 14000;
+    o->link_write = 14000;
+    o->post_read_ns = 2000;
+    o->post_write_ns = 10000;
+    o->buffer_bytes = 16u << 20;
+    o->dies = 128;
+    o->read_ns = 15000;
+    o->read_part_ns = 1500;
+    o->read_unit = 16384;
+    o->program_ns = 150000;
+    o->switch_ns = 20000;
+    o->write_amplification = 350;
+    o->gc_read_ns = 16500;
+    o->gc_debt_ns = 2000000;
+    o->gc_chunk_ns = 100000;
+    o->stall_ns = 2000000;
+    o->stall_pool_rate = 1000;
+}
 
 static void sim_open_device(struct sim *m)
 {
@@ -371,14 +422,20 @@ static void sim_open_device(struct sim *m)
         snic_ssd_opts_p3600(&o);
     else
         snic_ssd_opts_dct983(&o);
-    if (m->spec->device >= SIM_FIT_A) {
+    if (m->spec->device >= SIM_FIT_A && m->spec->device <= SIM_FIT_C) {
         /* Share of writing in 1/1024, nanoseconds. */
         static const uint32_t fits[][2] = {{410, 400000}, {512, 300000}, {461, 350000}};
         o.write_share = fits[m->spec->device - SIM_FIT_A][0];
         o.gc_chunk_ns = fits[m->spec->device - SIM_FIT_A][1];
         o.write_amplification = 435;
     }
+    if (m->spec->device == SIM_FAST)
+        sim_fast(&o);
     o.condition = m->spec->condition;
+    if (o.condition == SNIC_SSD_AGEING) {
+        o.age_fill = 1000;
+        o.age_overwrites = m->spec->age_before;
+    }
     o.seed = m->spec->seed;
     o.queues = m->workers_count;
     o.depth = 65536;
@@ -400,6 +457,9 @@ static void sim_open_sched(struct sim *m)
     o.flashfq_depth = s->flashfq_depth;
     m->sched = m->ops->open(&o, 0);
     sim_must(m->sched != NULL, "the scheduler's options");
+    if (s->profile.opts_size != 0)
+        sim_must(snic_gimbal_profile_set(sched_gimbal_switch(m->sched), &s->profile) == 0,
+                 "the profile");
 }
 
 static void sim_open_workers(struct sim *m)
@@ -450,6 +510,7 @@ void sim_run(const struct sim_spec *spec, struct sim_result *out, struct sim_sam
     m->end = spec->warm_ns + spec->time_ns;
     m->samples = samples;
     m->sample_next = samples != NULL && spec->sample_ns > 0 ? spec->sample_from_ns : SNIC_NEVER;
+    m->age_next = spec->age_ns > 0 ? spec->age_ns : SNIC_NEVER;
     snic_wheel_init(&m->wheel, 0);
     snic_rng_init(&m->rng, spec->seed * 0x9e3779b97f4a7c15u + 1);
     sim_open_workers(m);
@@ -459,6 +520,10 @@ void sim_run(const struct sim_spec *spec, struct sim_result *out, struct sim_sam
         m->now = snic_min_u64(sim_next(m), m->end);
         if (m->now >= m->sample_next)
             sim_sample(m);
+        if (m->now >= m->age_next) {
+            sim_must(snic_ssd_precondition(m->ssd, 1000, m->spec->age_after) == 0, "ageing");
+            m->age_next = SNIC_NEVER;
+        }
         sim_turn(m);
     }
     sim_results(m, out);

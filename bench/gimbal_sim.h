@@ -42,7 +42,8 @@ struct sim_group {
  * nearly as well (a prototype's fits): a scheduler whose rows hold on one of them only owes them
  * to it.
  */
-enum sim_device { SIM_DCT983, SIM_P3600, SIM_FIT_A, SIM_FIT_B, SIM_FIT_C };
+/* SIM_FAST is no device on sale: 14 GB/s, 20 us. */
+enum sim_device { SIM_DCT983, SIM_P3600, SIM_FIT_A, SIM_FIT_B, SIM_FIT_C, SIM_FAST };
 
 /* What to simulate; without holes, as it is compared bytewise. */
 struct sim_spec {
@@ -60,6 +61,15 @@ struct sim_spec {
     uint64_t sample_from_ns;
     uint64_t stall_ns; /* when the device completes nothing for stall_for_ns; 0: never */
     uint64_t stall_for_ns;
+    /* With SNIC_GIMBAL_LEARN: the profile stored of the device; opts_size 0: none. */
+    struct snic_gimbal_profile profile;
+    /* When an AGEING device, filled in order, is overwritten at random until it is steady; 0: no.
+     * Before: overwritten age_before / 100 times. */
+    uint64_t age_ns;
+    uint32_t age_before;
+    uint32_t age_after;
+    uint64_t slow_ns; /* from when on each I/O takes slow_times as long on the device; 0: never */
+    uint64_t slow_times;
     uint64_t seed;
 };
 
@@ -79,6 +89,7 @@ struct sim_sample {
     float ewma_us[2];       /* gimbal's view, 0 without */
     float thresh_us[2];
     float write_cost;
+    float limits_us[2]; /* thresh_min, thresh_max */
 };
 
 struct sim_result {
@@ -88,6 +99,7 @@ struct sim_result {
     double floor_iops; /* sent before their turn */
     double overloaded; /* times a second that gimbal entered the state */
     double congested;
+    struct snic_gimbal_learned learned; /* at the end */
     uint32_t samples;
 };
 
