@@ -391,7 +391,11 @@ static void ctl_open(struct ctl_link *l, const struct ctl *c, int serving)
         (void)snprintf(error, sizeof(error), "%s does not serve: `ddp_server ctl status`", p);
         ctl_link_close(l);
     }
-    ex_die("cannot connect to %s (--connect): %s", c->connect, error);
+    ex_die("cannot connect to %s (%s): %s", c->connect,
+           c->connected || c->config == NULL
+               ? "--connect"
+               : "the founders' addresses, of --config: name others with --connect",
+           error);
 }
 
 static void ctl_options(struct ctl *c, struct ds_config *config, int argc, char **argv)

@@ -153,7 +153,7 @@ static void main_options(struct ds_config *c, int argc, char **argv)
         {"clients", EX_TEXT, &c->clients_text, "ADDRESS:PORT,...",
          "of all nodes, by number, as clients reach them: STORE NODES names them", 0, 0, NULL},
         {"value-max", EX_SIZE, &c->value_max, "BYTES",
-         "of a value; the same at all nodes; default 64K", 1024, 8u << 20, NULL},
+         "of a value; the same at all nodes; default 64K", DS_VALUE_LEAST, DS_VALUE_MOST, NULL},
     };
     size_t count = SNIC_COUNTOF(options);
 

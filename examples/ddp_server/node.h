@@ -32,6 +32,8 @@
 #define DS_SHARDS_MAX 64u
 #define DS_NODES_MAX SNIC_MEMBER_NODES_MAX
 #define DS_KEY_MAX ((uint32_t)SNIC_STORE_KEY_MAX)
+#define DS_VALUE_LEAST 1024u /**< bytes of --value-max */
+#define DS_VALUE_MOST ((uint64_t)SNIC_STORE_VALUE_MAX)
 #define DS_NAME_MAX 64u
 #define DS_LOG_LEAST (64 << 20) /**< bytes of --log-size */
 #define DS_INFO_COUNTERS 12u

@@ -384,7 +384,7 @@ void ds_cmd_watchkey(struct ds_call *k)
         return;
     }
     if (c->watches_count + (prefix ? n->count : 1) > WATCH_CLIENT_MAX * n->count) {
-        ds_error(k->reply, "ERR at most %u watches of a connection", WATCH_CLIENT_MAX);
+        ds_error(k->reply, "ERR at most %u watches of a connection", WATCH_CLIENT_MAX * n->count);
         return;
     }
     for (uint32_t i = 0; i < (prefix ? n->count : 1u); i++)

@@ -237,6 +237,13 @@ def test_clients_that_do_not_read(binary):
 
 def test_a_flood_beside_a_light_client(binary):
     with Cluster(binary, shards=2).found() as k:
+        c = k.conn(0)
+        for i in range(128):  # of a connection for each shard
+            c.send("WATCHKEY", "w%d" % i)
+        replies = [c.reply() for _ in range(256)]
+        assert not any(isinstance(r, Error) for r in replies)
+        refused(c.cmd("WATCHKEY", "more"), "at most 128 watches")
+        c.close()
         flood, light = k.conn(0), k.conn(0)
         sent = 0
         for _ in range(40):
