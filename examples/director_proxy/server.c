@@ -9,6 +9,7 @@
 
 #define PROXY_PROBE_NS 1000000000u
 #define PROXY_PROBES 2
+#define PROXY_PATIENCE_MS 3000 /* a server that answers nothing at all is not reachable, too */
 
 static void proxy_probe_connected(void *ctx, struct snic_net_conn *c, int error)
 {
@@ -52,9 +53,12 @@ static void proxy_probe(struct snic_timer *t, uint64_t now)
     struct proxy *p = SNIC_CONTAINER(t, struct proxy, probe_timer);
     struct proxy_part *first = &p->parts[0];
     p->probed_ns = now;
-    if (p->probe == NULL &&
-        snic_net_connect(first->net, &p->server_addr, &events, p, &p->probe) != 0)
+    if (p->probe != NULL)
+        return;
+    if (snic_net_connect(first->net, &p->server_addr, &events, p, &p->probe) != 0)
         snic_loop_arm(first->loop, t, now + PROXY_PROBE_NS);
+    else
+        (void)snic_net_patience(p->probe, PROXY_PATIENCE_MS); /* a UNIX socket needs none */
 }
 
 /* While the server is away it is probed again anyway. */

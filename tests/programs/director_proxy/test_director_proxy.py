@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 
@@ -169,6 +170,32 @@ def dying():
             if proxy.poll() is None:
                 proxy.kill()
             proxy.wait()
+
+
+def unanswered():
+    """A server that answers no attempt to connect, as one that is cut off: named, too."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        behind = server.getsockname()[1]
+        full = [socket.socket() for _ in range(8)]
+        for s in full:  # those that find no place in its queue are not answered
+            s.setblocking(False)
+            s.connect_ex(("127.0.0.1", behind))
+        proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % free_port(), "--server",
+                                  "127.0.0.1:%d" % behind], stderr=subprocess.PIPE, text=True)
+        late = threading.Timer(60, proxy.kill)
+        late.start()
+        try:
+            log_until(proxy, "server 127.0.0.1:%d is not reachable: " % behind)
+            stop(proxy)
+        finally:
+            late.cancel()
+            if proxy.poll() is None:
+                proxy.kill()
+            proxy.wait()
+            for s in full:
+                s.close()
 
 
 def passing(folder):
@@ -436,6 +463,7 @@ def idle(folder, *options):
 def main():
     few_files()
     unreachable()
+    unanswered()
     dying()
     full()
     hung()
