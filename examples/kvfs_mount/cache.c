@@ -63,7 +63,10 @@ static const struct km_carrier cache_carrier = {
 static void cache_home(struct km_call *c)
 {
     c->home = NULL;
-    snic_fscache_answer(c->m->cache->fc, &c->cached, c->data);
+    if (c->m->cache != NULL)
+        snic_fscache_answer(c->m->cache->fc, &c->cached, c->data);
+    else
+        km_call_put(c); /* the cache has given it up, and so has the session: km_cache_close() */
 }
 
 static void cache_forward(void *ctx, struct snic_fscache_req *req)

@@ -17,6 +17,8 @@ static void test_post(struct snic_loop *l, struct snic_loop_msg *msg);
 static void test_submit(struct snic_fs *fs, struct snic_fs_req *req);
 static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req);
 static void test_arm(struct snic_loop *l, struct snic_timer *t, uint64_t when);
+static int test_shm_connect(struct snic_dma **out, struct snic_loop *l,
+                            const struct snic_dma_shm_opts *o, const struct snic_dma_events *e);
 
 #define snic_loop_now test_now
 #define snic_loop_post test_post
@@ -25,6 +27,8 @@ static void test_arm(struct snic_loop *l, struct snic_timer *t, uint64_t when);
 #include "../../../examples/kvfs_mount/local.c"
 #include "../../../examples/kvfs_mount/remote.c"
 #include "../../../examples/kvfs_mount/remote_lost.c"
+#define snic_dma_shm_connect test_shm_connect
+#include "../../../examples/kvfs_mount/cache.c"
 #define snic_loop_arm test_arm
 #include "../../../examples/kvfs_mount/remote_link.c"
 static int test_once(struct snic_loop *l, uint64_t ns);
@@ -53,6 +57,7 @@ static struct {
     int absent;      /* no process of the file system listens */
     unsigned sent;
     unsigned done;
+    unsigned put;
     unsigned submitted; /* to the file system of this process */
     unsigned cancelled;
     int64_t result;
@@ -126,6 +131,13 @@ static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req)
     world.cancelled++;
 }
 
+static int test_shm_connect(struct snic_dma **out, struct snic_loop *l,
+                            const struct snic_dma_shm_opts *o, const struct snic_dma_events *e)
+{
+    (void)out, (void)l, (void)o, (void)e;
+    return SNIC_ENOTSUP;
+}
+
 void km_call_done(struct km_call *c)
 {
     world.done++;
@@ -133,6 +145,12 @@ void km_call_done(struct km_call *c)
 }
 
 void km_call_put(struct km_call *c)
+{
+    world.put++;
+    (void)c;
+}
+
+void km_call_clear(struct km_call *c)
 {
     (void)c;
 }
@@ -148,6 +166,12 @@ void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats
     (void)store;
     (void)s;
     (void)dead;
+}
+
+int64_t kvfs_store_wall(void *ctx)
+{
+    (void)ctx;
+    return 0;
 }
 
 int kvfs_store_open(struct kvfs_store *s)
@@ -182,38 +206,16 @@ struct km_call *km_call_get(struct km *m)
     return NULL;
 }
 
-int km_cache_open(struct km *m)
+uint64_t km_tag(const struct km_config *config)
 {
-    (void)m;
+    (void)config;
     return 0;
 }
 
-void km_cache_close(struct km *m)
+void km_notify_invalid(const struct km *m, uint64_t ino)
 {
     (void)m;
-}
-
-void km_cache_look(struct km *m)
-{
-    (void)m;
-}
-
-void km_cache_give_up(struct km *m)
-{
-    (void)m;
-}
-
-int km_cache_waits(const struct km *m)
-{
-    (void)m;
-    return 0;
-}
-
-size_t km_cache_metrics(const struct km *m, struct ex_metric *out)
-{
-    (void)m;
-    (void)out;
-    return 0;
+    (void)ino;
 }
 
 int km_refresh_start(struct km *m, int fd)
@@ -457,6 +459,23 @@ static void test_kvfs_carriers_refused_by_the_link_ends(void **state)
     world_close();
 }
 
+/* An answer that comes when the cache was closed, which gives up what takes too long. */
+static void test_kvfs_carriers_answer_after_the_cache_ended(void **state)
+{
+    struct km_down d = {.result = 0};
+    (void)state;
+    world_open(&remote_carrier);
+    world.call->r.op.kind = SNIC_FSOP_GETATTR;
+    cache_forward(&world.m, &world.call->cached);
+    assert_int_equal(world.sent, 1);
+    km_cache_close(&world.m); /* it has none any more */
+    d.number = world.number;
+    remote_answer(world.m.remote, &d, NULL, 0);
+    assert_int_equal(world.put, 1);
+    assert_int_equal(world.done, 0);
+    world_close();
+}
+
 /* A call that finds no slot waits, each is sent in its turn. */
 static void test_kvfs_carriers_more_calls_than_slots_wait(void **state)
 {
@@ -638,6 +657,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_carriers_what_left_the_ring_durable_is_no_loss),
         cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_reported_once),
         cmocka_unit_test(test_kvfs_carriers_refused_by_the_link_ends),
+        cmocka_unit_test(test_kvfs_carriers_answer_after_the_cache_ended),
         cmocka_unit_test(test_kvfs_carriers_more_calls_than_slots_wait),
         cmocka_unit_test(test_kvfs_carriers_no_next_process_ends_calls),
         cmocka_unit_test(test_kvfs_carriers_host_that_stays_is_detached),
