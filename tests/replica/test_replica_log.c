@@ -302,6 +302,54 @@ static void test_replica_log_learner_sheds_what_the_log_notes(void **state)
     cluster_free(c);
 }
 
+/* Puts from @key on, at the first two nodes, until the logs are full; how many. */
+static uint32_t fill(struct cluster *c, uint32_t key, uint32_t nodes)
+{
+    uint32_t n = 0;
+    while (key + n < CLUSTER_KEYS_MOST &&
+           cluster_do(c, n % nodes, SNIC_REPLICA_PUT, key + n, NULL) == 0)
+        n++;
+    cluster_run(c, SECOND);
+    assert_true(n > 20 && key + n < CLUSTER_KEYS_MOST);
+    return n;
+}
+
+/*
+ * All logs are full when a node dies; meanwhile half of the keys goes, and others come until the
+ * logs are full again. The node comes back with a log full of what the others do not have any more.
+ * It makes room for what they have, but it may need a little more than they did: while no node has
+ * room it may wait as a learner. A few deletions end that, at any full node.
+ */
+static void test_replica_log_learner_with_a_full_log(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .nodes = 3, .checks = 64};
+    (void)state;
+    o.keys = CLUSTER_KEYS_MOST;
+    o.keys_max = CLUSTER_KEYS_MOST + 20;
+    o.segment_bytes = 16384;
+    o.segments = 10;
+    o.value_max = 512;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t n = 0; n < 3; n++)
+        cluster_up(c, n, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    uint32_t keys = fill(c, 0, 3);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    cluster_run(c, 2 * SECOND);
+    for (uint32_t k = 0; k < keys; k += 2)
+        must(c, cluster_do(c, k / 2 % 2, SNIC_REPLICA_DELETE, k, NULL) == 0);
+    for (uint32_t k = 1; k < keys; k += 4)
+        must(c, cluster_do(c, k / 4 % 2, SNIC_REPLICA_PUT, k, NULL) == 0);
+    (void)fill(c, keys, 2);
+    cluster_up(c, 2, 0);
+    (void)cluster_settle(c, 10 * SECOND);
+    for (uint32_t i = 0; i < 6; i++)
+        must(c, cluster_do(c, i % 2, SNIC_REPLICA_DELETE, keys + i, NULL) == 0);
+    must(c, cluster_settle(c, 10 * SECOND));
+    must(c, cluster_do(c, 2, SNIC_REPLICA_PUT, 1, NULL) == 0);
+    end(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +361,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_log_answers_of_an_earlier_run),
         cmocka_unit_test(test_replica_log_stalls_evict_none),
         cmocka_unit_test(test_replica_log_learner_sheds_what_the_log_notes),
+        cmocka_unit_test(test_replica_log_learner_with_a_full_log),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
