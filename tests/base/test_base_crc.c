@@ -163,8 +163,10 @@ static void test_base_crc_combined_huge_sizes_add_up(void **state)
     snic_rng_init(&r, support_seed());
     for (unsigned i = 0; i < 2000; i++) {
         uint32_t crc = (uint32_t)snic_rng_next(&r);
-        uint64_t n = snic_rng_next(&r) >> (1 + snic_rng_below(&r, 63));
-        uint64_t m = snic_rng_next(&r) >> (1 + snic_rng_below(&r, 63));
+        uint64_t n = snic_rng_next(&r);
+        n >>= 1 + snic_rng_below(&r, 63);
+        uint64_t m = snic_rng_next(&r);
+        m >>= 1 + snic_rng_below(&r, 63);
         assert_int_equal(snic_crc32c_combine(snic_crc32c_combine(crc, 0, n), 0, m),
                          snic_crc32c_combine(crc, 0, n + m));
     }

@@ -9,7 +9,8 @@
 /* A number of random size: every power of two is equally likely. */
 static uint64_t any_size(struct snic_rng *r)
 {
-    return snic_rng_next(r) >> snic_rng_below(r, 64);
+    uint64_t n = snic_rng_next(r);
+    return n >> snic_rng_below(r, 64);
 }
 
 /* ---- SipHash ---- */
@@ -391,13 +392,15 @@ static void test_base_rate_random_spans_are_exact(void **state)
     uint64_t rounds = support_scale(2000, 100000);
     for (uint64_t round = 0; round < rounds; round++) {
         struct snic_rate r;
-        struct model m = {0, any_size(&rng) % (MOST + 1), any_size(&rng) % MOST + 1,
-                          any_size(&rng) / 2};
+        struct model m = {.per_second = any_size(&rng) % (MOST + 1)};
+        m.burst = any_size(&rng) % MOST + 1;
+        m.last = any_size(&rng) / 2;
         uint64_t now = m.last;
         m.units = (base_u128)m.burst * UNIT;
         assert_int_equal(snic_rate_init(&r, m.per_second, m.burst, now), 0);
         for (int step = 0; step < 100; step++) {
-            uint64_t span = any_size(&rng) >> snic_rng_below(&rng, 64);
+            uint64_t span = any_size(&rng);
+            span >>= snic_rng_below(&rng, 64);
             uint64_t want = any_size(&rng) % (m.burst + 1);
             now = now > SNIC_NEVER - 1 - span ? SNIC_NEVER - 1 : now + span;
             model_to(&m, now);

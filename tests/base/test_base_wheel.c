@@ -307,11 +307,13 @@ static uint64_t later(uint64_t now, uint64_t span)
 
 static void random_run(struct snic_rng *r, size_t count, unsigned bits, uint64_t steps)
 {
-    uint64_t now = snic_rng_next(r) >> snic_rng_below(r, 64);
+    uint64_t now = snic_rng_next(r);
+    now >>= snic_rng_below(r, 64);
     both_init(count, now);
     for (uint64_t step = 0; step < steps; step++) {
         size_t i = (size_t)snic_rng_below(r, count);
-        uint64_t span = snic_rng_next(r) >> (63 - snic_rng_below(r, bits));
+        uint64_t span = snic_rng_next(r), from;
+        span >>= 63 - snic_rng_below(r, bits);
         switch (snic_rng_below(r, 8)) {
         case 0:
             both_cancel(i);
@@ -329,7 +331,8 @@ static void random_run(struct snic_rng *r, size_t count, unsigned bits, uint64_t
             both_arm(i, span < now ? now - span : 0);
             break;
         case 4: /* next to or upon another timer */
-            both_arm(i, model[snic_rng_below(r, count)].deadline ^ snic_rng_below(r, 4));
+            from = model[snic_rng_below(r, count)].deadline;
+            both_arm(i, from ^ snic_rng_below(r, 4));
             break;
         case 5:
             (void)both_pop(now);
@@ -385,8 +388,9 @@ static void test_base_wheel_crowded_slot_leaves_sorted(void **state)
         both_check();
         for (int i = 0; i < 100; i++) { /* the slot is still far away */
             both_cancel(model_first());
+            size_t timer = i % 3 == 0 ? (size_t)snic_rng_below(&r, TIMERS_MAX) : 0;
             if (i % 3 == 0)
-                both_arm((size_t)snic_rng_below(&r, TIMERS_MAX), base + snic_rng_below(&r, TICK));
+                both_arm(timer, base + snic_rng_below(&r, TICK));
             (void)both_deadline();
             if (i % 20 == 0)
                 both_check();
@@ -394,9 +398,9 @@ static void test_base_wheel_crowded_slot_leaves_sorted(void **state)
         assert_int_equal(both_pop(base - 1), 0);
         for (int i = 0; i < 500; i++) {
             assert_int_equal(both_pop(later(base, TICK << 12)), 1);
+            size_t timer = i % 5 == 0 ? (size_t)snic_rng_below(&r, TIMERS_MAX) : 0;
             if (i % 5 == 0)
-                both_arm((size_t)snic_rng_below(&r, TIMERS_MAX),
-                         base + snic_rng_below(&r, TICK) / 2);
+                both_arm(timer, base + snic_rng_below(&r, TICK) / 2);
             if (i % 50 == 0)
                 both_check();
         }

@@ -65,9 +65,9 @@ static void move(struct ctlfix *f)
     struct snic_control_msg m;
     if (f->call != NULL && !f->call_done)
         return;
-    ctlfix_move_msg(&m, (uint32_t)snic_rng_below(&f->rng, CTLFIX_DISKS),
-                    snic_rng_below(&f->rng, CTLFIX_SEGMENTS),
-                    1 + (uint32_t)snic_rng_below(&f->rng, f->servers));
+    uint32_t disk = (uint32_t)snic_rng_below(&f->rng, CTLFIX_DISKS);
+    uint64_t segment = snic_rng_below(&f->rng, CTLFIX_SEGMENTS);
+    ctlfix_move_msg(&m, disk, segment, 1 + (uint32_t)snic_rng_below(&f->rng, f->servers));
     ctlfix_request_begin(f, &m);
 }
 

@@ -100,10 +100,12 @@ static void test_ebs_qos_random_equals_model(void **state)
         uint64_t now = snic_rng_next(&r) >> 20;
         for (unsigned i = 0; i < 800; i++) {
             if (i % 200 == 0) {
-                struct snic_ebs_qos_limits l = {snic_rng_next(&r) >> (24 + snic_rng_below(&r, 38)),
-                                                snic_rng_next(&r) >> (24 + snic_rng_below(&r, 40)),
-                                                1 + (snic_rng_next(&r) >> (25 + round % 38)),
-                                                1 + (snic_rng_next(&r) >> (25 + round % 38))};
+                struct snic_ebs_qos_limits l = {.bytes_per_second = snic_rng_next(&r)};
+                l.bytes_per_second >>= 24 + snic_rng_below(&r, 38);
+                l.ios_per_second = snic_rng_next(&r);
+                l.ios_per_second >>= 24 + snic_rng_below(&r, 40);
+                l.burst_bytes = 1 + (snic_rng_next(&r) >> (25 + round % 38));
+                l.burst_ios = 1 + (snic_rng_next(&r) >> (25 + round % 38));
                 for (unsigned k = 0; k < 2; k++) {
                     uint64_t rate = k ? l.ios_per_second : l.bytes_per_second;
                     uint64_t burst = k ? l.burst_ios : l.burst_bytes;
@@ -115,7 +117,8 @@ static void test_ebs_qos_random_equals_model(void **state)
                 }
                 assert_int_equal(snic_ebs_qos_set(q, 1, &l, now), 0);
             }
-            uint32_t bytes = (uint32_t)(snic_rng_next(&r) >> (32 + snic_rng_below(&r, 20)));
+            uint32_t bytes = (uint32_t)(snic_rng_next(&r) >> 32);
+            bytes >>= snic_rng_below(&r, 20);
             uint64_t ios = unit && bytes > unit ? ((uint64_t)bytes + unit - 1) / unit : 1;
             int open = model_open(&b[0]) && model_open(&b[1]);
             assert_int_equal(snic_ebs_qos_admit(q, 1, bytes, now), open ? 0 : SNIC_EAGAIN);
@@ -129,7 +132,8 @@ static void test_ebs_qos_random_equals_model(void **state)
             }
             ready_is_exact(q, 1, now);
             assert_int_equal(snic_ebs_qos_check(q), 0);
-            uint64_t span = snic_rng_next(&r) >> (20 + snic_rng_below(&r, 44));
+            uint64_t span = snic_rng_next(&r);
+            span >>= 20 + snic_rng_below(&r, 44);
             if (now + span < now || now + span > UINT64_MAX / 2)
                 span = 0;
             now += span;
@@ -278,7 +282,8 @@ static void test_ebs_map_random_equals_model(void **state)
     snic_rng_init(&r, support_seed());
     for (uint64_t i = 0; i < support_rounds(60000, 2000000); i++) {
         uint64_t s = snic_rng_below(&r, SEGMENTS);
-        struct snic_ebs_where w = {snic_rng_next(&r), (uint32_t)i, (uint32_t)snic_rng_below(&r, 8),
+        uint64_t first = snic_rng_next(&r);
+        struct snic_ebs_where w = {first, (uint32_t)i, (uint32_t)snic_rng_below(&r, 8),
                                    (uint32_t)i % 16384, 0};
         struct snic_ebs_where got;
         unsigned op = (unsigned)snic_rng_below(&r, 100);

@@ -165,8 +165,8 @@ static void round_overlap(uint32_t file)
             o->call->r.op.set_mask = SNIC_FSOP_SET_SIZE;
             o->call->r.op.attr.size = at + snic_rng_below(&w.rng, 9000);
         } else {
-            o = op_bytes(SNIC_FSOP_WRITE, file, at + snic_rng_below(&w.rng, 9000),
-                         1 + snic_rng_below(&w.rng, 20000));
+            uint64_t from = at + snic_rng_below(&w.rng, 9000);
+            o = op_bytes(SNIC_FSOP_WRITE, file, from, 1 + snic_rng_below(&w.rng, 20000));
             o->call->r.op.flags |= snic_rng_below(&w.rng, 2) ? SNIC_FSOP_DIRECT : 0;
         }
     }

@@ -295,12 +295,14 @@ static uint64_t random_run(uint64_t seed)
     x.chance_ppm = 500000;
     (void)add_fault(&x);
     for (uint32_t i = 0; i < 4000; i++) {
-        send_one((uint32_t)snic_rng_below(&r, 2), (uint32_t)snic_rng_below(&r, PORTS),
-                 64 + (uint32_t)snic_rng_below(&r, 4000), 1);
-        if (snic_rng_below(&r, 50) == 0)
-            assert_int_equal(snic_net_fabric_state(c.f, c.spine[snic_rng_below(&r, SPINES)],
-                                                   (enum snic_net_state)snic_rng_below(&r, 3)),
-                             0);
+        uint32_t from = (uint32_t)snic_rng_below(&r, 2);
+        uint32_t port = (uint32_t)snic_rng_below(&r, PORTS);
+        send_one(from, port, 64 + (uint32_t)snic_rng_below(&r, 4000), 1);
+        if (snic_rng_below(&r, 50) == 0) {
+            uint32_t spine = c.spine[snic_rng_below(&r, SPINES)];
+            enum snic_net_state to = (enum snic_net_state)snic_rng_below(&r, 3);
+            assert_int_equal(snic_net_fabric_state(c.f, spine, to), 0);
+        }
         run_for(snic_rng_below(&r, 20 * US));
     }
     run_for(10 * MS);

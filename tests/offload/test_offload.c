@@ -293,8 +293,8 @@ static void test_offload_pool_runs_out_and_recovers(void **state)
     uint64_t all = st.pool_free;
     for (int i = 0; i < 2000; i++) {
         if (snic_rng_below(&rng, 3) > 0) {
-            int r = node_request(&node, NULL, snic_rng_below(&rng, 90000),
-                                 1 + (uint32_t)snic_rng_below(&rng, 4096), 1);
+            uint64_t at = snic_rng_below(&rng, 90000);
+            int r = node_request(&node, NULL, at, 1 + (uint32_t)snic_rng_below(&rng, 4096), 1);
             assert_true(r == 0 || r == SNIC_EAGAIN);
             refused += r != 0;
         }
