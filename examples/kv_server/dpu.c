@@ -281,8 +281,10 @@ static struct snic_io *dpu_wrap(void *ctx, struct snic_io *io)
 static void dpu_open_image(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
-    struct ex_image_opts o = {
-        .path = c->server.file, .size = c->size, .buffered = c->server.buffered};
+    struct ex_image_opts o = {.path = c->server.file,
+                              .auth_keys = c->server.auth_keys,
+                              .size = c->size,
+                              .buffered = c->server.buffered};
     char why[96];
 
     (void)snprintf(why, sizeof(why), "%u segments of %" PRIu64 " MiB (--segment) and tables",

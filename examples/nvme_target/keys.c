@@ -6,11 +6,12 @@
  */
 #include "target.h"
 
-#include <errno.h>
+#include "../secret.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+SNIC_STATIC_ASSERT(sizeof(((struct tg_error *)0)->text) >= EX_SECRET_WHY, "a reason fits");
 
 struct key_host {
     char nqn[SNIC_NVME_NQN_BYTES];
@@ -65,82 +66,36 @@ static int keys_of(void *ctx, const char *hostnqn, struct snic_nvmeauth_keys *ou
     return 0;
 }
 
-static int read_secret(const char *what, const char *text, struct snic_nvmeauth_key *out,
-                       struct tg_error *e)
+/* ex_secret_line_fn */
+static int read_line(void *ctx, char *text, char *why)
 {
-    int r = snic_nvmeauth_key_parse(out, text);
-    if (r == 0)
-        return 0;
-    return tg_fail(e, "the %s secret %s", what,
-                   r == SNIC_ECORRUPT  ? "has a wrong checksum: a character is wrong"
-                   : r == SNIC_ENOTSUP ? "has an unknown hash: 00 to 03 are known"
-                                       : "is not DHHC-1:HH:BASE64:, as nvme gen-dhchap-key makes");
-}
-
-static int read_line(struct key_file *f, char **words, int count, struct tg_error *e)
-{
+    struct key_file *f = ctx;
     struct key_host *h = &f->host[f->count];
-    if (count < 2 || count > 3)
-        return tg_fail(e, "not HOSTNQN SECRET [CTRLSECRET]");
-    if (tg_nqn_fits("host", words[0], e) != 0)
+    char *words[TG_WORDS];
+    struct tg_error e;
+    int count = tg_split(text, words, &e);
+    if (count == 0)
+        return 0;
+    if (count > 0 && tg_nqn_fits("host", words[0], &e) != 0)
+        count = -1;
+    else if (count > 0 && find(f, words[0]) != NULL)
+        count = tg_fail(&e, "host %s: named twice", words[0]);
+    else if (count > 0 && f->count == TG_HOSTS)
+        count = tg_fail(&e, "host %s: at most %d", words[0], TG_HOSTS);
+    if (count < 0) {
+        (void)snprintf(why, EX_SECRET_WHY, "%s", e.text);
         return -1;
-    if (find(f, words[0]) != NULL)
-        return tg_fail(e, "host %s: named twice", words[0]);
-    if (f->count == TG_HOSTS)
-        return tg_fail(e, "host %s: at most %d", words[0], TG_HOSTS);
-    if (read_secret("host's", words[1], &h->keys.host, e) != 0 ||
-        (count == 3 && read_secret("controller's", words[2], &h->keys.ctrl, e) != 0))
+    }
+    if (ex_secret_keys(words + 1, count - 1, &h->keys, why) != 0)
         return -1;
-    if (count == 3 && strcmp(words[1], words[2]) == 0)
-        return tg_fail(e, "host %s: the two secrets must differ", words[0]);
     (void)snprintf(h->nqn, sizeof(h->nqn), "%s", words[0]);
     f->names[f->count++] = h->nqn;
     return 0;
 }
 
-static int read_lines(FILE *in, const char *path, struct key_file *out, char *text, int size,
-                      struct tg_error *e)
-{
-    char *words[TG_WORDS];
-    struct tg_error why;
-    for (unsigned line = 1; fgets(text, size, in) != NULL; line++) {
-        size_t n = strlen(text);
-        if (n > TG_LINE || (n > 0 && text[n - 1] != '\n' && !feof(in)))
-            return tg_fail(e, "%s:%u: not a line of text of at most %d bytes", path, line, TG_LINE);
-        if (n > 0 && text[n - 1] == '\n')
-            text[n - 1] = 0;
-        int count = tg_split(text, words, &why);
-        if (count < 0 || (count > 0 && read_line(out, words, count, &why) != 0))
-            return tg_fail(e, "%s:%u: %.300s", path, line, why.text);
-    }
-    if (ferror(in))
-        return tg_fail(e, "cannot read %s (--auth-keys): %s", path, strerror(errno));
-    return 0;
-}
-
 static int read_file(const char *path, struct key_file *out, struct tg_error *e)
 {
-    static char text[TG_LINE + 2], buffer[4096];
-    struct stat s;
-    FILE *in = fopen(path, "re");
-    int r = 0;
-    if (in == NULL || fstat(fileno(in), &s) != 0)
-        r = tg_fail(e, "cannot read %s (--auth-keys): %s", path, strerror(errno));
-    else if (!S_ISREG(s.st_mode) || (s.st_mode & 077) != 0 ||
-             (s.st_uid != geteuid() && s.st_uid != 0))
-        r = tg_fail(e,
-                    "%s has secrets, and others may read it, or it is another "
-                    "user's: chmod 600",
-                    path);
-    if (r == 0) {
-        (void)setvbuf(in, buffer, _IOFBF, sizeof(buffer)); /* one that can be wiped */
-        r = read_lines(in, path, out, text, sizeof(text), e);
-    }
-    if (in != NULL)
-        (void)fclose(in);
-    snic_nvmeauth_wipe(text, sizeof(text));
-    snic_nvmeauth_wipe(buffer, sizeof(buffer));
-    return r;
+    return ex_secret_read(path, read_line, out, e->text);
 }
 
 void tg_keys_begin(struct snic_nvmet *t)

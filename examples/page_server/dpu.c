@@ -45,7 +45,8 @@ static const struct ex_dpu_ops dpu_ops = {.tick_ns = PS_TICK_NS, .tick = dpu_tic
 static void dpu_open_image(struct ps_dpu *d)
 {
     const struct ps_config *c = d->config;
-    struct ex_image_opts o = {.path = c->server.file, .buffered = c->server.buffered};
+    struct ex_image_opts o = {
+        .path = c->server.file, .auth_keys = c->server.auth_keys, .buffered = c->server.buffered};
     uint64_t sizes[STORE_FILES];
 
     engine_sizes(&c->limits, c->log_bytes, sizes);

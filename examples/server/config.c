@@ -31,6 +31,9 @@ size_t ex_server_options(struct ex_server *s, struct ex_option *out)
     const struct ex_option options[EX_SERVER_OPTIONS] = {
         {"listen", EX_TEXT, &s->listen, "ADDRESS:PORT", s->help[0], 0, 0, NULL},
         {"file", EX_TEXT, &s->file, "PATH", s->help[1], 0, 0, NULL},
+        {"auth-keys", EX_TEXT, &s->auth_keys, "FILE",
+         "with --file nvme-tcp://: the secret of this host, a line HOSTNQN SECRET [CTRLSECRET]", 0,
+         0, NULL},
         {"buffered", EX_FLAG, &s->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
         {"monolith", EX_FLAG, &s->monolith, NULL, "one role, plain files, no offload", 0, 0, NULL},
         {"dir", EX_TEXT, &s->directory, "PATH", s->help[2], 0, 0, NULL},
@@ -99,6 +102,10 @@ static void ex_server_check(const struct ex_server *s)
     ex_address("listen", s->listen, &a);
     if (s->metrics != NULL)
         ex_address("metrics", s->metrics, &a);
+    if (s->auth_keys != NULL && !ex_remote_is(s->file))
+        ex_usage(
+            "--auth-keys %s: has no effect with --file '%s', which is not an nvme-tcp:// device",
+            s->auth_keys, s->file);
     if (s->role < EX_ROLE_SINGLE && (size == 0 || size >= sizeof(u.sun_path)))
         ex_usage("--socket: '%s' has %zu bytes, the path of a socket must have 1 to %zu", s->socket,
                  size, sizeof(u.sun_path) - 1);

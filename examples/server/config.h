@@ -24,6 +24,7 @@ struct ex_server {
     int single_process;    /**< --single-process, where the program has it                   */
     const char *listen;    /**< ADDRESS:PORT of clients                                      */
     const char *file;      /**< image file or block device (DPU role)                        */
+    const char *auth_keys; /**< secrets for a remote image; NULL: none                       */
     const char *directory; /**< of the monolith's files                                      */
     const char *socket;    /**< UNIX socket between the roles; NULL: FILE.sock               */
     int buffered;          /**< no O_DIRECT                                                  */
@@ -37,7 +38,7 @@ struct ex_server {
     char socket_path[4096];
 };
 
-#define EX_SERVER_OPTIONS 12
+#define EX_SERVER_OPTIONS 13
 
 /** The options of all servers; @p s has the defaults. @return EX_SERVER_OPTIONS */
 size_t ex_server_options(struct ex_server *s, struct ex_option *out);

@@ -94,7 +94,7 @@ static void image_open_io(struct ex_image *i, struct snic_loop *loop, const stru
 
     memset(&i->remote, 0, sizeof(i->remote));
     if (ex_remote_is(o->path)) {
-        ex_remote_open(&i->remote, loop, o->path, o->depth);
+        ex_remote_open(&i->remote, loop, o->path, o->auth_keys, o->depth);
         i->io = i->remote.io;
         return;
     }

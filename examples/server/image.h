@@ -12,13 +12,14 @@
 #include "remote.h"
 
 struct ex_image_opts {
-    const char *path; /**< a file, a block device or a remote device's name (remote.h)      */
-    uint64_t size;    /**< of a new image; a block device has its own                       */
-    uint64_t least;   /**< below it no image is made                                        */
-    const char *why;  /**< what the least is for, for the error                             */
-    int size_set;     /**< log when an image of another size exists already                 */
-    int buffered;     /**< through the page cache                                           */
-    uint32_t depth;   /**< requests on the device at once; 0: the default                   */
+    const char *path;      /**< a file, a block device or a remote device's name (remote.h)      */
+    const char *auth_keys; /**< for a remote device that requires authentication; or NULL   */
+    uint64_t size;         /**< of a new image; a block device has its own                  */
+    uint64_t least;        /**< below it no image is made                                        */
+    const char *why;       /**< what the least is for, for the error                             */
+    int size_set;          /**< log when an image of another size exists already                 */
+    int buffered;          /**< through the page cache                                           */
+    uint32_t depth;        /**< requests on the device at once; 0: the default                   */
     struct snic_files_mount_opts mount;
     /** Put something in front of the device before it is mounted; NULL: nothing. */
     struct snic_io *(*wrap)(void *ctx, struct snic_io *io);

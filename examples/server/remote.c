@@ -2,12 +2,17 @@
 #include "remote.h"
 
 #include "../common.h"
+#include "../secret.h"
 #include "memory.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EX_REMOTE_WAIT_NS UINT64_C(10000000000)
@@ -34,8 +39,11 @@ static const char *remote_why(int r)
 {
     switch (r) {
     case SNIC_EACCES:
-        return "the target does not allow this host (host= in the name), or wants it to "
-               "authenticate";
+        return "the target does not allow this host (host= in the name), or requires a secret "
+               "of it (--auth-keys), or another one";
+    case SNIC_EBUSY:
+        return "another host has the namespace locked (stop that one, or, if it is gone for good, "
+               "lock=take in the name), or this host has as many connections as the target allows";
     case SNIC_ENOENT:
         return "the target has no such subsystem or namespace (nsid=)";
     case SNIC_ENOTSUP:
@@ -45,38 +53,133 @@ static const char *remote_why(int r)
     }
 }
 
-void ex_remote_open(struct ex_remote *r, struct snic_loop *loop, const char *uri, uint32_t depth)
+/* ---- Secrets ---- */
+
+struct remote_secret {
+    const char *hostnqn;
+    struct snic_nvmeauth_keys *keys;
+    int found;
+};
+
+/* ex_secret_line_fn: only the line of this host counts. */
+static int remote_secret_line(void *ctx, char *text, char *why)
+{
+    struct remote_secret *s = ctx;
+    char *words[4], *save = NULL;
+    int count = 0;
+
+    for (char *p = strtok_r(text, " \t", &save); p != NULL && count < 4 && p[0] != '#';
+         p = strtok_r(NULL, " \t", &save))
+        words[count++] = p;
+    if (count == 0 || strcmp(words[0], s->hostnqn) != 0)
+        return 0;
+    if (s->found) {
+        (void)snprintf(why, EX_SECRET_WHY, "host %s: named twice", s->hostnqn);
+        return -1;
+    }
+    s->found = 1;
+    return ex_secret_keys(words + 1, count - 1, s->keys, why);
+}
+
+static void remote_secret(struct snic_nvmehost_uri *u, const char *path)
+{
+    struct remote_secret s = {.hostnqn = u->hostnqn, .keys = &u->opts.keys};
+    char why[EX_SECRET_WHY];
+
+    if (path == NULL)
+        return;
+    u->opts.auth = snic_nvmeauth_openssl();
+    u->opts.random = snic_nvmeauth_openssl_random;
+    if (u->opts.auth == NULL)
+        ex_die("--auth-keys: this program was built without libcrypto (libssl-dev)");
+    if (ex_secret_read(path, remote_secret_line, &s, why) != 0)
+        ex_die("cannot authenticate: %s", why);
+    if (!s.found)
+        ex_die("%s (--auth-keys) has no line for this host, %s (host= in the name of the device)",
+               path, u->hostnqn);
+}
+
+/* ---- The lock ---- */
+
+/* To the target the programs of a machine are one host, unless host= makes them several. So they
+ * keep each other out by a name that the kernel frees with the process. */
+static int remote_lock(const char *uri, const struct snic_nvmehost_uri *u)
+{
+    static const unsigned char key[16] = "nvme-tcp lock";
+    const struct timespec pause = {.tv_nsec = 10000000};
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char text[SNIC_NVME_NQN_BYTES * 2 + 512];
+    uint64_t hash[2];
+    int n = snprintf(text, sizeof(text), "%.*s %s %s %u", (int)strcspn(uri + 11, "/"), uri + 11,
+                     u->subnqn, u->hostnqn, u->opts.nsid + (u->opts.nsid == 0));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snic_siphash128(key, text, snic_min_u64((uint64_t)n, sizeof(text) - 1), hash);
+    (void)snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "snicstore-%016" PRIx64 "%016" PRIx64,
+                   hash[0], hash[1]);
+    /* As ex_io_open() waits for a process that is ending. */
+    for (int i = 0; fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) != 0; i++) {
+        if (errno != EADDRINUSE || i == 300)
+            ex_die("'%s' (--file) is in use by another process of this machine: stop that one, or "
+                   "name another namespace",
+                   uri);
+        (void)nanosleep(&pause, NULL);
+    }
+    if (fd < 0)
+        ex_die("cannot lock '%s': %s", uri, strerror(errno));
+    return fd;
+}
+
+/* ---- Open, close ---- */
+
+static void remote_name(struct snic_nvmehost_uri *u, const char *uri, uint32_t depth)
+{
+    const char *wrong = snic_nvmehost_uri_parse(u, uri);
+
+    if (wrong != NULL)
+        ex_die("'%s' (--file): %s", uri, wrong);
+    remote_host(u);
+    if (strstr(uri, "?lock=") == NULL && strstr(uri, "&lock=") == NULL)
+        u->opts.flags |= SNIC_NVMEHOST_LOCK;
+    u->opts.depth = depth == 0                        ? 256
+                    : depth > SNIC_NVMEHOST_DEPTH_MAX ? SNIC_NVMEHOST_DEPTH_MAX
+                                                      : depth;
+    wrong = snic_nvmehost_opts_wrong(&u->opts);
+    if (wrong != NULL)
+        ex_die("'%s' (--file): %s", uri, wrong);
+}
+
+void ex_remote_open(struct ex_remote *r, struct snic_loop *loop, const char *uri,
+                    const char *auth_keys, uint32_t depth)
 {
     struct snic_net_uring_opts net = {.opts_size = sizeof(net),
                                       .conns_max = 256,
                                       .recv_buffers = 32,
                                       .recv_size = 65536,
                                       .pool_buffers = 256};
+    struct snic_nvmehost_stats stats;
     struct snic_nvmehost_uri u;
     struct snic_nvmehost *h;
-    const char *wrong = snic_nvmehost_uri_parse(&u, uri);
     int rc;
 
-    if (wrong != NULL)
-        ex_die("'%s' (--file): %s", uri, wrong);
-    remote_host(&u);
-    u.opts.depth = depth == 0                        ? 256
-                   : depth > SNIC_NVMEHOST_DEPTH_MAX ? SNIC_NVMEHOST_DEPTH_MAX
-                                                     : depth;
-    wrong = snic_nvmehost_opts_wrong(&u.opts);
-    if (wrong != NULL)
-        ex_die("'%s' (--file): %s", uri, wrong);
+    remote_name(&u, uri, depth);
+    remote_secret(&u, auth_keys);
+    r->lock = (u.opts.flags & SNIC_NVMEHOST_LOCK) != 0 ? remote_lock(uri, &u) : -1;
     rc = snic_net_uring_open(&r->net, loop, &net);
     if (rc != 0)
         ex_die("cannot set up the network for '%s': %s", uri, snic_strerror(rc));
     size_t size = snic_nvmehost_memsize(&u.opts);
     r->memory = ex_memory(size, "remote device");
     rc = snic_nvmehost_open(&h, r->memory, size, r->net, &u.opts);
+    snic_nvmeauth_wipe(&u.opts.keys, sizeof(u.opts.keys));
     if (rc == 0)
         rc = snic_nvmehost_wait(h, EX_REMOTE_WAIT_NS);
     if (rc != 0)
         ex_die("cannot connect to '%s': %s", uri, remote_why(rc));
     r->io = snic_nvmehost_io(h);
+    snic_nvmehost_get_stats(h, &stats);
+    if (r->lock >= 0 && !stats.locked)
+        ex_log(EX_WARNING, "'%s' is not locked: its target has no reservations", uri);
     ex_log(EX_INFO, "connected to '%s': %" PRIu64 " MiB", uri, r->io->geometry.size >> 20);
 }
 
@@ -86,6 +189,8 @@ void ex_remote_close(struct ex_remote *r)
         return;
     snic_net_shut(r->net);
     free(r->memory);
+    if (r->lock >= 0)
+        (void)close(r->lock);
     memset(r, 0, sizeof(*r));
 }
 

@@ -12,13 +12,18 @@ struct ex_remote {
     struct snic_net *net; /**< NULL: not open                                              */
     struct snic_io *io;
     void *memory;
+    int lock; /**< a socket that keeps other programs of this machine out, or -1           */
 };
 
 /** 1 if @p name is a URI of a remote device rather than a path, else 0. */
 int ex_remote_is(const char *name);
-/** Connect, for ten seconds at most; exits with a clear line on failure. @p depth 0: the default.
+/**
+ * Connect, for ten seconds at most, and lock the namespace against other hosts and other programs
+ * of this one, unless the name has lock=0; exits with a clear line on failure. @p auth_keys: a file
+ * of secrets (secret.h), or NULL. @p depth 0: the default.
  */
-void ex_remote_open(struct ex_remote *r, struct snic_loop *loop, const char *uri, uint32_t depth);
+void ex_remote_open(struct ex_remote *r, struct snic_loop *loop, const char *uri,
+                    const char *auth_keys, uint32_t depth);
 /** After its handle was closed; harmless when it is not open. */
 void ex_remote_close(struct ex_remote *r);
 /** 1 if all of [at, end) reads as zeros; what cannot be read does not. Turns the loop. */

@@ -23,17 +23,21 @@ NQN = "nqn.2026-11.example:disk"
 KEYS = 1000
 
 
+SECRET = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+OTHER = "DHHC-1:01:YIxnmbFpBiH8Ci+rnzvuh8NUXTVlsR4BhLR9AZDNIthSZgxm:"
+
+
 class Target:
     def __init__(self, binary, folder):
         self.binary, self.folder, self.port = binary, folder, free_port()
         self.process = None
 
-    def start(self):
+    def start(self, options=()):
         with open(os.path.join(self.folder, "target.log"), "ab") as log:
             self.process = subprocess.Popen(
                 [self.binary, "--listen", "127.0.0.1:%d" % self.port, "--subsystem", NQN,
                  "--host", "any", "--namespace", os.path.join(self.folder, "disk"), "--size",
-                 "512M"], stdout=subprocess.PIPE, stderr=log)
+                 "512M", *options], stdout=subprocess.PIPE, stderr=log)
         line = self.process.stdout.readline().decode()
         if not line and "cannot zero ranges" in self.log():
             sys.exit(77)  # not on this file system
@@ -131,12 +135,92 @@ def refusals(target, binary):
     print("ok refusals", flush=True)
 
 
+def start_fails(binary, uri, line, options=()):
+    server = Remote(binary, "single", uri)
+    p = subprocess.run(server.args(options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       timeout=WAIT, check=False)
+    server.destroy()
+    assert p.returncode == 1 and line in p.stdout.decode(), (uri, line, p.stdout)
+
+
+def locked(target, binary):
+    """A second server is kept out, of the same host and of another, until the first has ended or
+    another takes the namespace."""
+    uri = "nvme-tcp://127.0.0.1:%d/%s" % (target.port, NQN)
+    first = Remote(binary, "single", uri)
+    second = Remote(binary, "single", uri + "?host=nqn.2026-11.example:b&lock=take")
+    try:
+        first.start()
+        write(first, [], 10)
+        start_fails(binary, uri, "in use by another process of this machine")
+        start_fails(binary, uri + "?host=nqn.2026-11.example:b", "another host has the namespace")
+        assert first.stop() == 0
+        second.start()
+        check(second, range(10))
+        second.process.kill()
+        second.process.wait()
+        start_fails(binary, uri, "another host has the namespace")
+        first.uri = uri + "?lock=take"
+        first.start()
+        check(first, range(10))
+        assert first.stop() == 0, "the server's exit code"
+        print("ok locked", flush=True)
+    except AssertionError:
+        print(first.log(), second.log(), target.log(), flush=True)
+        raise
+    finally:
+        first.destroy()
+        second.destroy()
+
+
+def authenticated(target, binary):
+    """--auth-keys on both sides: with the right secret, and mistakes that are named."""
+    uri = "nvme-tcp://127.0.0.1:%d/%s?host=nqn.2026-11.example:a" % (target.port, NQN)
+
+    def keys(name, text, mode=0o600):
+        path = os.path.join(target.folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(path, mode)
+        return path
+
+    line = "nqn.2026-11.example:a " + SECRET + "\n"
+    good = keys("keys", "# secrets\n" + line)
+    target.kill()
+    target.start(["--auth-keys", good])
+    start_fails(binary, uri, "requires a secret")
+    start_fails(binary, uri, "or another one",
+                ["--auth-keys", keys("other", line.replace(SECRET, OTHER))])
+    start_fails(binary, uri, "others may read it", ["--auth-keys", keys("open", line, 0o644)])
+    start_fails(binary, uri, "bad:1: the host's secret is not",
+                ["--auth-keys", keys("bad", "nqn.2026-11.example:a x\n")])
+    start_fails(binary, uri, "no line for this host",
+                ["--auth-keys", keys("none", line.replace(":a", ":b"))])
+    server = Remote(binary, "single", uri)
+    try:
+        server.start(extra=["--auth-keys", good])
+        write(server, [], 10)
+        assert server.stop() == 0
+        assert "DHHC" not in server.log()
+        print("ok authenticated", flush=True)
+    finally:
+        server.destroy()
+
+
 def main():
     folder = tempfile.mkdtemp(prefix="nvmeremote.")
     target = Target(sys.argv[1], folder)
     try:
         target.start()
         refusals(target, sys.argv[2])
+        locked(target, sys.argv[2])
+        target.kill()
+        os.unlink(os.path.join(folder, "disk"))
+        target.start()
+        authenticated(target, sys.argv[2])
+        target.kill()
+        os.unlink(os.path.join(folder, "disk"))
+        target.start()
         run(target, sys.argv[2], "single")
         target.kill()
         os.unlink(os.path.join(folder, "disk"))
