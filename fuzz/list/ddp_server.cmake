@@ -4,9 +4,7 @@ if(TARGET ddp_server)
   get_target_property(_ds ddp_server SOURCES)
   list(FILTER _ds EXCLUDE REGEX
     "ddp_server/(main|identity|ctl|ctl_link|ctl_backup|listen|metrics)\\.c$")
-  list(FILTER _ds INCLUDE REGEX "^(ddp_server|resp|server)/")
-  list(TRANSFORM _ds PREPEND ${PROJECT_SOURCE_DIR}/examples/)
-  snic_fuzz(ddp_server store SOURCES ${_ds} $<TARGET_OBJECTS:example_common>
+  snic_fuzz(ddp_server store SOURCES ${_ds}
     LIBS snicstore_crypto snicstore_uring Threads::Threads)
   if(TARGET fuzz_ddp_server)
     target_include_directories(fuzz_ddp_server PRIVATE ${PROJECT_SOURCE_DIR}/examples/resp

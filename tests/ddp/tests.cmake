@@ -29,15 +29,20 @@ if(NOT SNIC_SINGLE)
       endforeach()
     endif()
     # By hand: see mc/ddp_explore.c.
-    add_executable(ddp_explore mc/ddp_explore.c ${_mc} ${_mc_ddp} mc/ddp_engine.c)
+    snic_test_sources(_explore mc/ddp_explore.c ${_mc} ${_mc_ddp})
+    snic_shared_objects(_explore ${_explore})
+    snic_test_sources(_engine mc/ddp_engine.c)
+    snic_shared_objects(_engine ${_engine})
+    add_executable(ddp_explore ${_explore} ${_engine})
     set_target_properties(ddp_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
     target_include_directories(ddp_explore PRIVATE ${PROJECT_SOURCE_DIR}/lib)
     target_link_libraries(ddp_explore PRIVATE snicstore snicstore_flags Threads::Threads)
     # The same with bugs in the engine, of which mc/mutate.py makes copies.
     find_program(SNIC_PYTHON python3)
     if(SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
-      add_library(ddp_explorer STATIC mc/ddp_explore.c ${_mc} ${_mc_ddp})
-      set_target_properties(ddp_explorer PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+      add_library(ddp_explorer STATIC ${_explore})
+      set_target_properties(ddp_explorer PROPERTIES C_STANDARD 11 C_EXTENSIONS ON
+        LINKER_LANGUAGE C)
       target_include_directories(ddp_explorer PRIVATE ${PROJECT_SOURCE_DIR}/lib)
       target_link_libraries(ddp_explorer PRIVATE snicstore snicstore_flags)
       add_test(NAME ddp_mutants COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/mc/mutate.py
