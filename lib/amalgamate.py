@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Write single headers: declarations, and the implementation behind SNIC_IMPLEMENTATION.
 
-    amalgamate.py OUT [--root DIR] [--commit TEXT] [--only MODULE]
+    amalgamate.py OUT [--root DIR] [--commit TEXT] [--only MODULE | --each]
                   @NAME[:NEED,...] [SOURCE.c ...] [+BACKEND.c ...] ...
 
 The arguments after the options are CMake's module list in floor order: `@ring:base` opens a module
 and names what it needs, a plain path is one of its core sources, `+path` one of its io_uring
-backends. Without --only OUT holds every module named; with it MODULE and what it needs. Quoted
+backends. Without --only OUT holds every module named; with it MODULE and what it needs. With --each
+OUT is a folder, and its snic_MODULE.h is written for every module, as --only would. Quoted
 includes are inlined once each and must resolve to exactly one file; system includes stay. (A
 private header that several modules read is inlined once in each, because SNIC_MODULES may leave
 one of them out; its include guard does the rest.) Same arguments and tree, same bytes: OUT carries
 the version and the commit, and no date, and ends with the licences.
 """
+import functools
 import os
 import re
 import subprocess
@@ -71,6 +73,46 @@ def closure(modules, name):
     return [m for m in modules if m in wanted]
 
 
+class Line:
+    """A line of a source, and what it is."""
+
+    def __init__(self, text):
+        include = QUOTED.match(text)
+        shared = SHARED.match(text)
+        name = DEFINITION.match(text)
+        self.text = text
+        self.include = include.group(1) if include else None
+        self.depth = 1 if OPENS.match(text) else -1 if CLOSES.match(text) else 0
+        self.shared = shared.groups() if shared else None
+        self.prototype = bool(PROTOTYPE.match(text))
+        self.defines = name.group(1) if name else None
+
+
+@functools.lru_cache(maxsize=None)
+def read(path):
+    """The lines of a file, and whether its first directive opens an include guard."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+    except OSError as e:
+        raise Failure(str(e)) from e
+    return [Line(l) for l in lines], is_guarded(lines)
+
+
+def is_guarded(lines):
+    directives = [l for l in lines if l.lstrip().startswith("#")]
+    guard = IFNDEF.match(directives[0]) if directives else None
+    return bool(guard and len(directives) > 1
+                and re.match(rf"^\s*#\s*define\s+{guard.group(1)}\b", directives[1]))
+
+
+@functools.lru_cache(maxsize=None)
+def resolve(root, name, folder):
+    """The files that include "NAME" of a file in FOLDER may mean."""
+    places = [folder, f"{root}/include", f"{root}/lib"]
+    return {os.path.realpath(f"{p}/{name}") for p in places if os.path.isfile(f"{p}/{name}")}
+
+
 class Inliner:
     """Copies files, inlining each quoted include at its first use."""
 
@@ -82,11 +124,10 @@ class Inliner:
         self.out = []
 
     def resolve(self, name, origin):
-        places = [os.path.dirname(origin), f"{self.root}/include", f"{self.root}/lib"]
-        found = {os.path.realpath(f"{p}/{name}") for p in places if os.path.isfile(f"{p}/{name}")}
+        found = resolve(self.root, name, os.path.dirname(origin))
         if len(found) != 1:
             raise Failure(f'{self.short(origin)}: include "{name}" resolves to {len(found)} files')
-        return found.pop()
+        return next(iter(found))
 
     def short(self, path):
         return os.path.relpath(path, self.root)
@@ -105,26 +146,17 @@ class Inliner:
         is_private = path.endswith(".h") and path.startswith(f"{self.root}/lib/")
         if is_private:
             self.private.add(path)
-        try:
-            with open(path, encoding="utf-8") as f:
-                lines = f.read().splitlines()
-        except OSError as e:
-            raise Failure(str(e)) from e
-        guarded = self.is_guarded(lines)
+        lines, guarded = read(path)
         if is_private and not guarded:
             raise Failure(f"{self.short(path)}: a private header needs an include guard")
         depth = 0
         self.out.append(f"/* ---- {self.short(path)} ---- */")
         for number, line in enumerate(lines, 1):
-            include = QUOTED.match(line)
-            if OPENS.match(line):
-                depth += 1
-            elif CLOSES.match(line):
-                depth -= 1
-            if not include:
+            depth += line.depth
+            if line.include is None:
                 self.out.append(self.linkage(line, is_private))
                 continue
-            target = self.resolve(include.group(1), path)
+            target = self.resolve(line.include, path)
             if target not in self.done and depth != (1 if guarded else 0):
                 raise Failure(f"{self.short(path)}:{number}: a conditional include of our own file "
                               "cannot be inlined once")
@@ -133,24 +165,14 @@ class Inliner:
 
     def linkage(self, line, is_private):
         """LINE with the linkage that private names get in a single header (see the preamble)."""
-        shared = SHARED.match(line)
-        if is_private and shared:
-            self.shared.add(shared.group(2))
-            return f"SNIC_PRIVATE_DATA {shared.group(1)}"
-        if is_private and PROTOTYPE.match(line):
-            return f"SNIC_PRIVATE {line}"
-        name = DEFINITION.match(line)
-        if name and name.group(1) in self.shared:
-            return f"SNIC_PRIVATE_DEFINITION {line}"
-        return line
-
-    @staticmethod
-    def is_guarded(lines):
-        """Does the first directive open an include guard?"""
-        directives = [l for l in lines if l.lstrip().startswith("#")]
-        guard = IFNDEF.match(directives[0]) if directives else None
-        return bool(guard and len(directives) > 1
-                    and re.match(rf"^\s*#\s*define\s+{guard.group(1)}\b", directives[1]))
+        if is_private and line.shared:
+            self.shared.add(line.shared[1])
+            return f"SNIC_PRIVATE_DATA {line.shared[0]}"
+        if is_private and line.prototype:
+            return f"SNIC_PRIVATE {line.text}"
+        if line.defines in self.shared:
+            return f"SNIC_PRIVATE_DEFINITION {line.text}"
+        return line.text
 
 
 def public_headers(root, name):
@@ -330,7 +352,7 @@ def generate(root, out, modules, only, revision):
 
 def main(argv):
     root = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    only, revision, out, rest = None, None, None, []
+    only, each, revision, out, rest = None, False, None, None, []
     args = iter(argv)
     for a in args:
         if a == "--root":
@@ -339,6 +361,8 @@ def main(argv):
             revision = next(args)
         elif a == "--only":
             only = next(args)
+        elif a == "--each":
+            each = True
         elif out is None:
             out = a
         else:
@@ -350,7 +374,12 @@ def main(argv):
         modules = parse(rest)
         if only and only not in modules:
             raise Failure(f"no module {only} in the list")
-        generate(root, out, modules, only, revision or commit(root))
+        revision = revision or commit(root)
+        if each:
+            for name in modules:
+                generate(root, f"{out}/snic_{name}.h", modules, name, revision)
+        else:
+            generate(root, out, modules, only, revision)
     except Failure as e:
         print(f"amalgamate: {e}", file=sys.stderr)
         return 1
