@@ -201,7 +201,7 @@ struct support_block {
 };
 
 static pthread_mutex_t support_blocks_lock = PTHREAD_MUTEX_INITIALIZER;
-enum { SUPPORT_PARKED = 8, SUPPORT_PARKED_BYTES = 16 << 20 };
+enum { SUPPORT_PARKED = 8, SUPPORT_PARKED_BYTES = 32 << 20, SUPPORT_HUGE_BYTES = 4 << 20 };
 static struct {
     void *base; /* NULL: none */
     size_t mapped;
@@ -220,6 +220,19 @@ static void support_damaged(const char *what)
     if (support_is_child)
         support_die(what);
     fail_msg("%s", what);
+}
+
+/* New memory of a block, in huge pages where the kernel has them: making the pages of a large block
+ * one by one takes longer than most tests do. */
+static unsigned char *support_map(size_t mapped)
+{
+    void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        support_die("support_guard_alloc: mmap failed");
+    if (mapped >= SUPPORT_HUGE_BYTES)
+        (void)madvise(base, mapped, MADV_HUGEPAGE);
+    return base;
 }
 
 /*
@@ -274,11 +287,9 @@ void *support_guard_alloc(size_t size, size_t align)
     mapped = page + body + page;
     base = support_unpark(mapped);
     if (base == NULL)
-        base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        base = support_map(mapped);
     else if (mprotect(base, mapped, PROT_READ | PROT_WRITE) != 0)
-        base = MAP_FAILED;
-    if (base == MAP_FAILED)
-        support_die("support_guard_alloc: mmap failed");
+        support_die("support_guard_alloc: mprotect failed");
     if (mprotect(base + page + body, page, PROT_NONE) != 0)
         support_die("support_guard_alloc: mprotect failed");
     b = (struct support_block *)(void *)base;
