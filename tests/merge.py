@@ -29,7 +29,11 @@ import sys
 NAME = r"(?:\[=*\[)?(.*?)(?:\]=*\])?"
 ADD = re.compile(rf"add_test\({NAME} (.*)\)$", re.S)
 SET = re.compile(rf"set_tests_properties\({NAME} PROPERTIES (.*)\)$", re.S)
-COST = {"kv": 100, "rooms": 50, "director": 20}  # rough seconds by label
+# Rough seconds by label and build. The longest start first, so that the end is not one test on one
+# core; those that wait begin at once, a few at a time, and others have the CPUs meanwhile.
+COST = {"waits": 1000, "kv": 100, "tsan": 60, "rooms": 50, "slow": 40, "director": 20, "asan": 10}
+ALONE = 2000  # before all others: later it would have to wait until each has ended
+WAITING = max(2, os.cpu_count() or 2)  # how many that wait run at a time
 # The output is the stamp, so that its counts are printed again (summarize.py).
 ONCE = (r'test -e \"$0\" && { echo passed in an earlier run; cat \"$0\"; exit 0; }; '
         r'{ \"$@\"; echo $? >\"$0.rc\"; } 2>&1 | tee \"$0.out\"; '
@@ -115,6 +119,11 @@ def targets(folder, text):
             yield file
 
 
+def locks(props):
+    found = re.search(r'\bRESOURCE_LOCK "([^"]*)"', props)
+    return found.group(1).split(";") if found else []
+
+
 def read_tests(folder):
     """(folder, name, command, properties) of all tests of a build."""
     for where, dirs, names in os.walk(folder):
@@ -153,7 +162,7 @@ def main(argv):
             builds.append(a)
     if day:
         day.rotate = rotations(rotate)
-    lines = []
+    lines, waiting = [], 0
     for b in builds:
         name, _, rest = b.partition("=")
         folder, skip, only = (rest.split(":") + ["", ""])[:3]
@@ -187,10 +196,15 @@ def main(argv):
                 props += f' WORKING_DIRECTORY "{where}"'
             props = re.sub(r'\b(LABELS|_BACKTRACE_TRIPLES) "([^"]*)"', "", props)
             props += f' LABELS "{";".join(labels + [name])}"'
-            # What takes long starts early, so that the end is not one test on one core.
-            weight = max([COST.get(l, 0) for l in labels], default=0)
+            weight = max(COST.get(l, 0) for l in labels + [name])
+            if "RUN_SERIAL" in props:
+                weight = ALONE
             if weight and " COST " not in props:
                 props += f' COST "{weight}"'
+            if day and "waits" in labels:
+                mine = ";".join([f"waits{waiting % WAITING}", *locks(props)])
+                props = re.sub(r'\bRESOURCE_LOCK "[^"]*"', "", props) + f' RESOURCE_LOCK "{mine}"'
+                waiting += 1
             # ctest -j counts half processors: what is labelled `waits` takes one of them.
             taken = re.search(r'\bPROCESSORS "(\d+)"', props)
             halves = 1 if "waits" in labels else 2 * int(taken.group(1) if taken else 1)
