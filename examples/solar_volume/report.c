@@ -35,6 +35,7 @@ static struct {
     struct busy busy[LINK_SERVERS];
     uint32_t dark[LINK_SERVERS]; /* server_who() of an unreachable one; 0: it is reachable */
     uint32_t who[LINK_SERVERS];  /* the same, of busy[]: a number may pass to another server */
+    int narrow;                  /* a link that drops large packets is logged */
     struct wait wait;
     uint64_t forbidden; /* answers that were logged */
     uint64_t forbidden_ns;
@@ -65,6 +66,16 @@ static const char *server_name(uint32_t server, char *text)
     return text;
 }
 
+static void narrow(uint32_t server)
+{
+    char name[REPORT_NAME];
+    ex_log(EX_WARNING,
+           "no path to %s works: a link on the way drops packets of 4252 bytes: raise its MTU "
+           "(4400), or use --transport luna",
+           server_name(server, name));
+    re.narrow = 1;
+}
+
 void report_suspect(void *ctx, uint32_t server, int is)
 {
     struct snic_volume_stats s;
@@ -80,19 +91,33 @@ void report_suspect(void *ctx, uint32_t server, int is)
                server_name(server, name), version, SNIC_EBS_VERSION);
         return;
     }
+    if (is && !re.r.luna && s.too_large != 0) {
+        narrow(server);
+        return;
+    }
     ex_log(
         EX_WARNING,
-        !is                ? "%s is reachable again"
-        : re.r.luna        ? "%s is not reachable: no connection is open: it is down, or all its "
-                             "connections are in use (its log has the reason)"
-        : s.too_large != 0 ? "no path to %s works: a link on the way drops packets of 4252 bytes: "
-                             "raise its MTU (4400), or use --transport luna"
+        !is         ? "%s is reachable again"
+        : re.r.luna ? "%s is not reachable: no connection is open: it is down, or all its "
+                      "connections are in use (its log has the reason)"
         : re.r.sealed
             ? "no path to %s works: it is down, its wire key is another one than this client's, or "
               "all its connections are in use (its log has the reason)"
             : "no path to %s works: it is down, needs a wire key (--wire-key), or all its "
               "connections are in use (its log has the reason)",
         server_name(server, name));
+}
+
+/* That a link is too narrow may become known after its server was logged as unreachable. */
+static void look_narrow(void)
+{
+    struct snic_volume_stats s;
+    snic_volume_get_stats(re.r.v, &s);
+    if (re.r.luna || s.too_large == 0 || s.agent.peer_version != 0)
+        return;
+    for (uint32_t i = 0; i < LINK_SERVERS && !re.narrow; i++)
+        if (re.dark[i] != 0 && re.dark[i] == server_who(i))
+            narrow(i);
 }
 
 /* A server's reports: that it is busy, or that its store failed. */
@@ -258,6 +283,7 @@ static void second(struct snic_timer *t, uint64_t now)
     int waits = snic_volume_get_wait(re.r.v, 0, &is) == 1;
     for (uint32_t i = 0; i < LINK_SERVERS; i++)
         look_server(i, now);
+    look_narrow();
     look_forbidden(now);
     look_abandoned();
     look_wait(waits ? &is : NULL, now);
