@@ -18,8 +18,8 @@ def fail(text):
     sys.exit("FAILED: " + text)
 
 
-def until(what, text, seconds=20):
-    """What may fail at first; @return what it gives"""
+def until(what, text, seconds=60):
+    """What may fail at first, and comes however slow the machine is; @return what it gives"""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -146,7 +146,7 @@ class Stand:
             p = subprocess.Popen([self.program, *words], stdin=subprocess.DEVNULL, stdout=log,
                                  stderr=subprocess.STDOUT, restore_signals=not self.ignore)
         self.children.append(p)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             for line in self.log(name).splitlines():
                 if line.startswith("ready "):
@@ -173,7 +173,7 @@ class Stand:
     def refused(self, text, *words):
         """It ends with an error of this text."""
         try:
-            code, output = self.run(*words, seconds=10)
+            code, output = self.run(*words, seconds=60)
         except subprocess.TimeoutExpired:
             fail(f"it takes {' '.join(words)}")
         if code == 0 or text not in output:

@@ -67,7 +67,7 @@ ready "$work/client.log" $client
 uri="nbd+unix:///?socket=$work/nbd"
 
 echo "== an image goes there while segments move; a server and the catalog die meanwhile"
-timeout 240 nbdcopy --requests=4 --request-size=65536 "$work/image" "$uri" >"$work/copy.log" 2>&1 &
+timeout 600 nbdcopy --requests=4 --request-size=65536 "$work/image" "$uri" >"$work/copy.log" 2>&1 &
 copy=$!
 i=0 # some of it has arrived
 until [ "$(verb show root 2>/dev/null | grep -c '^segment')" -gt 3 ]; do
@@ -114,7 +114,7 @@ echo "== all data is there after all processes but the client were killed"
 for p in $s1 $s2 $s3 $ctl; do kill -9 "$p"; wait "$p" 2>/dev/null; done
 catalog "$control"
 for n in 1 2 3; do eval "at=\$a$n"; serve $n "$at"; done
-timeout 120 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+timeout 600 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
 
@@ -144,7 +144,7 @@ other=$!
 ready "$work/other.log" $other
 timeout 60 nbdcopy "$work/image" "$uri" >"$work/late.log" 2>&1 && fail "the first one still writes"
 verb qos root --iops 100000 || fail "qos"
-timeout 120 nbdcopy "nbd+unix:///?socket=$work/nbd2" "$work/back2" || fail "nbdcopy of the other"
+timeout 600 nbdcopy "nbd+unix:///?socket=$work/nbd2" "$work/back2" || fail "nbdcopy of the other"
 cmp "$work/image" "$work/back2" || fail "other bytes came back to the other"
 grep -q 'at most 100000 I/Os' "$work/other.log" || fail "QoS did not reach it"
 verb delete root 2>/dev/null && fail "deleted while it is used"

@@ -54,9 +54,10 @@ def lines(log, text):
 
 
 def seldom(log, text):
+    """One in a second; any of them may have been written late."""
     at = lines(log, text)
     assert at, (text, log)
-    assert all(b - a > 0.9 for a, b in zip(at, at[1:])), (text, log)
+    assert len(at) <= 2 + (at[-1] - at[0]) / 0.9, (text, log)
 
 
 def case_options(w):
@@ -110,8 +111,8 @@ def case_sessions(w):
     until(lambda: figures(w.metrics)["servers_up"] == 4, "it is there again")
     fourth.end(hard=True)
     until(lambda: w.ctl("forget", "4")[0] == 0, "a place is free, and not for a client")
-    until(lambda: os.path.exists(f"{w.work}/second"), "the client is served")
-    assert Nbd(f"{w.work}/second").write(4096, bytes(4096)) == 0
+    served = until(lambda: Nbd(f"{w.work}/second"), "the client is served")
+    assert served.write(4096, bytes(4096)) == 0
     second.terminate()
     second.wait(30)
     seldom(w.catalog.log(), "connections are in use")
