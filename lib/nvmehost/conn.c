@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Connections: the socket on one side, the engine on the other. Events of the socket only note what
- * has come; the pump serves. An end is orderly if it can be: this side sends no more and waits for
- * the peer's end of stream, which proves that nothing of this connection will happen any more (P2).
+ * Connections: the socket on one side, the engine on the other. Events of the socket only give the
+ * engine what has come; the pump serves. An end is orderly if it can be: this side sends no more
+ * and waits for the peer's end of stream, which proves that nothing of this connection will happen
+ * any more (P2).
  */
 #include "nvmehost/nvmehost_priv.h"
 
@@ -148,6 +149,7 @@ static void nvmehost_conn_recv(void *ctx, struct snic_net_conn *net, struct snic
         return;
     }
     snic_queue_push(&c->bufs, &buf->node);
+    (void)nvmehost_conn_feed(c, snic_loop_now(c->p->s->loop));
     nvmehost_kick(c->p->s);
 }
 

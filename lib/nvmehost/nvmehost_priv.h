@@ -13,8 +13,9 @@
  *     several threads, and one that stands still may read its queue's commands afterwards.
  * P3  A connection's memory and the pieces of its commands are in use until the socket is closed.
  *     A slot in LIMBO leaves it when all connections of its path are closed.
- * P4  Nothing is done inside an event of a door, or inside a call of the handle, but to note it:
- *     the pump, which the loop runs afterwards, does everything, `done` included.
+ * P4  Nothing is done inside an event of a door, or inside a call of the handle, but to note it,
+ *     and to give the engine what was received, so that the buffer goes back at once: the pump,
+ *     which the loop runs afterwards, does everything else, `done` included.
  */
 #ifndef SNIC_NVMEHOST_PRIV_H
 #define SNIC_NVMEHOST_PRIV_H

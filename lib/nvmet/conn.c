@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Connections: the socket on one side, the two engines on the other. Events of the socket only
- * note what has come; nvmet_pump() serves all connections that have something to do, one after the
- * other, each what it has received, which is bounded by the buffers that the net handle lends.
+ * Connections: the socket on one side, the two engines on the other. Events of the socket only give
+ * the connection's engine what has come, which keeps as much as it has slots and buffers for;
+ * nvmet_pump() serves all connections that have something to do, one after the other.
  */
 #include "nvmet/nvmet_priv.h"
 
@@ -396,6 +396,7 @@ static void nvmet_conn_recv(void *ctx, struct snic_net_conn *net, struct snic_ne
         return;
     }
     snic_queue_push(&c->bufs, &buf->node);
+    (void)nvmet_conn_feed(c);
     nvmet_conn_dirty(c);
 }
 
