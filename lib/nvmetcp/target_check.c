@@ -71,6 +71,29 @@ static int nvmetcp_check_grants(const struct snic_nvmetcp_target *t)
                : SNIC_ECORRUPT;
 }
 
+/* J4: each where the one before it ends, or at the begin of `heads`. */
+static int nvmetcp_check_heads(const struct snic_nvmetcp_target *t)
+{
+    const unsigned char *end = NULL;
+    size_t bytes = 0;
+    for (const struct snic_node *n = t->c.outs.first; n != NULL; n = n->next) {
+        const struct nvmetcp_out *o = SNIC_CONTAINER(n, struct nvmetcp_out, node);
+        if (o->kind != NVMETCP_OUT_REPLY && o->kind != NVMETCP_OUT_R2T)
+            continue;
+        if (end != NULL && o->head != end && o->head != t->heads)
+            return SNIC_ECORRUPT;
+        if (o->tail_size > 0 && o->tail != o->head + o->head_size)
+            return SNIC_ECORRUPT;
+        end = o->head + o->head_size + o->tail_size;
+        bytes += (size_t)o->head_size + o->tail_size;
+    }
+    if (end != NULL && end != t->heads + t->heads_at)
+        return SNIC_ECORRUPT;
+    return t->heads_at <= t->heads_size && bytes <= t->heads_size - 2 * SNIC_NVMETCP__HEAD_MAX
+               ? 0
+               : SNIC_ECORRUPT;
+}
+
 int snic_nvmetcp_target_check(const struct snic_nvmetcp_target *t)
 {
     uint32_t used = 0, all = nvmetcp_target_replies(&t->o);
@@ -83,5 +106,6 @@ int snic_nvmetcp_target_check(const struct snic_nvmetcp_target *t)
         return SNIC_ECORRUPT; /* I2 */
     int r = nvmetcp_conn_check(&t->c);
     r = r == 0 ? nvmetcp_check_slots(t) : r;
-    return r == 0 ? nvmetcp_check_grants(t) : r;
+    r = r == 0 ? nvmetcp_check_grants(t) : r;
+    return r == 0 ? nvmetcp_check_heads(t) : r;
 }

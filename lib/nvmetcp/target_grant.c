@@ -59,8 +59,10 @@ int snic_nvmetcp_target_grant(struct snic_nvmetcp_target *t, uint32_t command,
     pdu.length = size;
     memset(&g->out, 0, sizeof(g->out));
     g->out.kind = NVMETCP_OUT_R2T;
-    g->out.head = g->head;
-    g->out.head_size = (uint8_t)snic_nvmetcp_encode(g->head, &pdu, &t->c.tx);
+    unsigned char *head = nvmetcp_head(t);
+    g->out.head = head;
+    g->out.head_size = (uint8_t)snic_nvmetcp_encode(head, &pdu, &t->c.tx);
+    t->heads_at += g->out.head_size;
     nvmetcp_out_queue(&t->c, &g->out);
     return 0;
 }

@@ -86,6 +86,9 @@ static struct snic_nvmetcp_target *nvmetcp_target_place(struct snic_arena *a,
         snic_arena_take(a, nvmetcp_target_replies(o), sizeof(*replies), SNIC_CACHELINE);
     struct nvmetcp_grant *grants =
         snic_arena_take(a, o->grants_max, sizeof(*grants), SNIC_CACHELINE);
+    size_t heads_size = (size_t)nvmetcp_target_replies(o) * SNIC_NVMETCP__HEAD_MAX +
+                        (size_t)o->grants_max * SNIC_NVMETCP__RESP + 2 * SNIC_NVMETCP__HEAD_MAX;
+    unsigned char *heads = snic_arena_take(a, 1, heads_size, SNIC_CACHELINE);
     struct snic_node *nodes = snic_arena_take(a, o->inline_buffers, sizeof(*nodes), 8);
     unsigned char *inlines =
         snic_arena_take(a, o->inline_buffers, nvmetcp_inline_stride(o), SNIC_NVMETCP_ALIGN);
@@ -98,6 +101,8 @@ static struct snic_nvmetcp_target *nvmetcp_target_place(struct snic_arena *a,
     t->slots = slots;
     t->replies = replies;
     t->grants = grants;
+    t->heads = heads;
+    t->heads_size = heads_size;
     t->inline_nodes = nodes;
     t->inlines = inlines;
     return t;

@@ -8,6 +8,9 @@
  *     are complete; grants counts those that are open.
  * J3  Open grants are on `open` in the order of their deadlines. A grant that is complete is freed
  *     when its event was polled and its R2T was reported as sent.
+ * J4  What the queued PDUs have beside data lies in `heads` in the order of the queue, so that the
+ *     end of one and the begin of the next are one piece to be sent. `heads` has room for those of
+ *     all replies and grants, and twice SNIC_NVMETCP__HEAD_MAX: what is taken next is never in use.
  */
 #ifndef SNIC_NVMETCP_TARGET_PRIV_H
 #define SNIC_NVMETCP_TARGET_PRIV_H
@@ -21,6 +24,9 @@ enum nvmetcp_slot_state {
     NVMETCP_SLOT_OPEN
 };
 
+/* A response, or data and a response: header, digest of the data, response. */
+#define SNIC_NVMETCP__HEAD_MAX (2 * SNIC_NVMETCP__RESP + 4)
+
 struct nvmetcp_reply {
     struct nvmetcp_out out;
     struct nvmetcp_ev ev;
@@ -28,8 +34,6 @@ struct nvmetcp_reply {
     uint64_t cookie;
     uint32_t size;
     uint32_t used;
-    unsigned char head[SNIC_NVMETCP__RESP];
-    unsigned char tail[4 + SNIC_NVMETCP__RESP];
 };
 
 struct nvmetcp_slot {
@@ -70,7 +74,6 @@ struct nvmetcp_grant {
     uint8_t corrupt;
     uint8_t all;
     uint8_t pad[2];
-    unsigned char head[SNIC_NVMETCP__RESP];
 };
 
 struct snic_nvmetcp_target {
@@ -91,6 +94,9 @@ struct snic_nvmetcp_target {
     struct nvmetcp_slot *slots;
     struct nvmetcp_reply *replies;
     struct nvmetcp_grant *grants;
+    unsigned char *heads; /* J4 */
+    size_t heads_size;
+    size_t heads_at;
     unsigned char *inlines;
     struct snic_node *inline_nodes;
     struct snic_queue free_slots;
@@ -102,9 +108,26 @@ struct snic_nvmetcp_target {
 
 extern const struct nvmetcp_role nvmetcp_target_role;
 
+/** Where the next queued PDU has its header; SNIC_NVMETCP__HEAD_MAX bytes. */
+static inline unsigned char *nvmetcp_head(struct snic_nvmetcp_target *t)
+{
+    if (t->heads_size - t->heads_at < SNIC_NVMETCP__HEAD_MAX)
+        t->heads_at = 0;
+    return t->heads + t->heads_at;
+}
+
 static inline uint32_t nvmetcp_target_replies(const struct snic_nvmetcp_target_opts *o)
 {
     return 2 * o->depth_max;
+}
+
+/* A free object is the next to be taken: it is still in the cache. */
+static inline void nvmetcp_stack(struct snic_queue *q, struct snic_node *n)
+{
+    n->next = q->first;
+    if (q->first == NULL)
+        q->last = n;
+    q->first = n;
 }
 
 /* target_opts.c */

@@ -16,7 +16,7 @@ struct nvmetcp_slot *nvmetcp_slot_of(struct snic_nvmetcp_target *t, uint32_t com
 void nvmetcp_reply_free(struct snic_nvmetcp_target *t, struct nvmetcp_reply *r)
 {
     r->used = 0;
-    snic_queue_push(&t->free_replies, &r->free);
+    nvmetcp_stack(&t->free_replies, &r->free);
 }
 
 void nvmetcp_slot_free(struct snic_nvmetcp_target *t, struct nvmetcp_slot *s)
@@ -24,7 +24,7 @@ void nvmetcp_slot_free(struct snic_nvmetcp_target *t, struct nvmetcp_slot *s)
     size_t stride = (size_t)snic_align_up(t->o.inline_max, 4096);
     if (s->inline_data != NULL) {
         size_t i = (size_t)(s->inline_data - t->inlines) / stride;
-        snic_queue_push(&t->free_inlines, &t->inline_nodes[i]);
+        nvmetcp_stack(&t->free_inlines, &t->inline_nodes[i]);
         s->inline_data = NULL;
         t->c.s.inlines--;
     }
@@ -36,7 +36,7 @@ void nvmetcp_slot_free(struct snic_nvmetcp_target *t, struct nvmetcp_slot *s)
     s->state = NVMETCP_SLOT_FREE;
     s->gen++;
     t->c.s.active--;
-    snic_queue_push(&t->free_slots, &s->free);
+    nvmetcp_stack(&t->free_slots, &s->free);
 }
 
 static void nvmetcp_reply_cqe(struct snic_nvmetcp_target *t, const struct nvmetcp_slot *s,
@@ -75,12 +75,14 @@ static void nvmetcp_reply_data(struct snic_nvmetcp_target *t, struct nvmetcp_rep
     pdu.cccid = s->cid;
     pdu.data_size = c->size;
     pdu.length = c->size;
-    r->out.head_size = (uint8_t)snic_nvmetcp_encode(r->head, &pdu, &t->c.tx);
+    unsigned char *head = nvmetcp_head(t);
+    r->out.head_size = (uint8_t)snic_nvmetcp_encode(head, &pdu, &t->c.tx);
+    r->out.tail = head + r->out.head_size;
     r->out.pad_size = (uint8_t)pdu.pad_size;
     r->out.data = data;
     r->out.data_size = c->size;
     if ((t->c.tx.digests & SNIC_NVMETCP_DDGST) != 0) {
-        snic_put_le32(r->tail, nvmetcp_span_crc(data, c->size));
+        snic_put_le32(head + r->out.head_size, nvmetcp_span_crc(data, c->size));
         r->out.tail_size = 4;
     }
 }
@@ -95,8 +97,7 @@ void nvmetcp_target_respond(struct snic_nvmetcp_target *t, struct nvmetcp_slot *
     s->reply = NULL;
     memset(&r->out, 0, sizeof(r->out));
     r->out.kind = NVMETCP_OUT_REPLY;
-    r->out.head = r->head;
-    r->out.tail = r->tail;
+    r->out.head = nvmetcp_head(t);
     r->cookie = c->cookie;
     r->size = c->size;
     if (t->connected)
@@ -106,7 +107,7 @@ void nvmetcp_target_respond(struct snic_nvmetcp_target *t, struct nvmetcp_slot *
     if (success) {
         t->c.s.successes++;
     } else {
-        unsigned char *to = c->size > 0 ? r->tail + r->out.tail_size : r->head;
+        unsigned char *to = nvmetcp_head(t) + r->out.head_size + r->out.tail_size;
         nvmetcp_reply_cqe(t, s, c, cqe);
         int n = snic_nvmetcp_encode(to, &pdu, &t->c.tx);
         if (c->size > 0)
@@ -114,6 +115,7 @@ void nvmetcp_target_respond(struct snic_nvmetcp_target *t, struct nvmetcp_slot *
         else
             r->out.head_size = (uint8_t)n;
     }
+    t->heads_at += (size_t)r->out.head_size + r->out.tail_size;
     t->c.s.responses++;
     nvmetcp_slot_free(t, s);
     nvmetcp_out_queue(&t->c, &r->out);

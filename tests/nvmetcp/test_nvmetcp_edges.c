@@ -22,7 +22,7 @@ static void test_nvmetcp_grant_wrong_refused(void **state)
     (void)state;
     solo_up(s, 0);
     uint32_t w = solo_write(s, 4096), r = solo_command(s, 8);
-    assert_int_equal(snic_nvmetcp_target_grant(s->t, w + 1, iov, 2, 4096, 0), SNIC_EINVAL);
+    assert_int_equal(snic_nvmetcp_target_grant(s->t, r, iov, 2, 4096, 0), SNIC_EINVAL);
     assert_int_equal(snic_nvmetcp_target_grant(s->t, w + 2, iov, 2, 4096, 0), SNIC_ENOENT);
     assert_int_equal(snic_nvmetcp_target_grant(s->t, w + 65536, iov, 2, 4096, 0), SNIC_ENOENT);
     assert_int_equal(snic_nvmetcp_target_grant(s->t, w, iov, 2, 0, 0), SNIC_EINVAL);
