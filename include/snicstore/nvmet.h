@@ -125,8 +125,10 @@ struct snic_nvmet_opts {
                                   least 2 data_max; default 1 MiB or 2 data_max                  */
     uint32_t capsule_bytes;  /**< in-capsule data of I/O queues, multiple of 16, 16..1 MiB; default
                                   8192                                                          */
-    uint32_t capsules;       /**< commands of a connection with in-capsule data at a time,
-                                  1..depth_max; default 16                                      */
+    uint32_t capsules;       /**< commands of a connection with in-capsule data at a time, in
+                                  buffers of capsule_bytes, at least 8192; at the next, nothing more
+                                  of the connection is received until one has ended; 1..depth_max;
+                                  default: what data_bytes holds, at least 16                   */
     uint64_t greet_ns;       /**< until Connect; default 10 s                                    */
     uint64_t data_ns;        /**< from an R2T to its data; default 10 s                           */
     uint64_t close_ns;  /**< from a TermReq, or the target's wish, to the end; default 10 s   */

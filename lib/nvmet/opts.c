@@ -40,6 +40,14 @@ static const char *nvmet_opts_bad(const struct snic_nvmet_opts *o)
     return NULL;
 }
 
+/* As many as data_bytes would hold: a write with its data in the capsule should wait for buffers no
+ * sooner than one without. */
+static uint32_t nvmet_opts_capsules(const struct snic_nvmet_opts *o)
+{
+    uint64_t each = snic_align_up(snic_max_u64(o->capsule_bytes, 8192), SNIC_NVMET__PAGE);
+    return (uint32_t)snic_min_u64(o->depth_max, snic_max_u64(o->data_bytes / each, 16));
+}
+
 int nvmet_opts(struct snic_nvmet_opts *full, const struct snic_nvmet_opts *o, const char **wrong)
 {
     memset(full, 0, sizeof(*full));
@@ -58,7 +66,8 @@ int nvmet_opts(struct snic_nvmet_opts *full, const struct snic_nvmet_opts *o, co
     if (full->data_bytes == 0 && full->data_max <= 1U << 20)
         full->data_bytes = (uint32_t)snic_max_u64(1U << 20, 2 * full->data_max);
     full->capsule_bytes += full->capsule_bytes == 0 ? 8192 : 0;
-    full->capsules += full->capsules == 0 ? 16 : 0;
+    if (full->capsules == 0)
+        full->capsules = nvmet_opts_capsules(full);
     full->greet_ns += full->greet_ns == 0 ? UINT64_C(10000000000) : 0;
     full->data_ns += full->data_ns == 0 ? UINT64_C(10000000000) : 0;
     full->close_ns += full->close_ns == 0 ? UINT64_C(10000000000) : 0;

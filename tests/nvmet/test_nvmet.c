@@ -616,6 +616,32 @@ static void test_nvmet_memory_of_connection_waits(void **state)
     tx_close(&x);
 }
 
+/** By default as many writes have their data in capsules as the connection's memory holds. */
+static void test_nvmet_capsules_follow_memory(void **state)
+{
+    static struct nh_cmd cmds[32];
+    static unsigned char data[TX_BLOCK];
+    (void)state;
+    tx_opts(&x);
+    x.d.delay_min_ns = x.d.delay_max_ns = 5 * TX_MS;
+    assert_int_equal(x.o.data_bytes, 32 * 8192);
+    tx_open(&x);
+    x.h[0].capsule = TX_BLOCK;
+    x.h[0].entries = 64;
+    tx_host(&x, 0, &admin, &io);
+    for (uint32_t i = 0; i < 32; i++) {
+        nh_rw(&cmds[i], SNIC_NVME_IO_WRITE, 1, i, 1, data, TX_BLOCK);
+        assert_int_equal(nh_submit(&io, &cmds[i]), 0);
+    }
+    tx_run(&x, 2 * TX_MS);
+    assert_int_equal(tx_stats(&x).at_device, 32);
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(nh_wait(&io, &cmds[i]), 0);
+    nh_close(&io);
+    nh_close(&admin);
+    tx_close(&x);
+}
+
 /** A host at its cap is not asked for data that the switch does not admit yet. */
 static void test_nvmet_switch_admits_before_data_move(void **state)
 {
@@ -681,6 +707,7 @@ int main(int argc, char **argv)
         TEST(test_nvmet_device_errors),
         TEST(test_nvmet_device_full_waits),
         TEST(test_nvmet_memory_of_connection_waits),
+        cmocka_unit_test_setup(test_nvmet_capsules_follow_memory, tx_without_switch),
         TEST(test_nvmet_switch_admits_before_data_move),
     };
     return SUPPORT_MAIN(argc, argv, tests);
