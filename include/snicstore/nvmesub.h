@@ -232,6 +232,7 @@ struct snic_nvmesub_op {
     uint64_t length;     /**< blocks in bytes                                                 */
     uint32_t bytes;      /**< of data that move between host and target                       */
     uint32_t generation; /**< of the namespace                                                */
+    uint64_t sequence;   /**< of what the check has seen; 0: unknown                          */
 };
 
 /** Results of io_check and io_start. */

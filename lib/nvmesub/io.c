@@ -120,6 +120,7 @@ static uint32_t nvmesub_io_decode(const struct snic_nvmesub_view *v, const struc
     op->nsid = e->nsid;
     op->cid = e->cid;
     op->generation = n->generation;
+    op->sequence = n->sequence;
     if (e->opcode == SNIC_NVME_IO_FLUSH) {
         op->kind = SNIC_NVMESUB_FLUSH;
         return 0;
@@ -246,6 +247,20 @@ uint32_t snic_nvmesub_io_range(struct snic_nvmesub_view *v, const struct snic_nv
     return 0;
 }
 
+/** What was published since the check. */
+static uint32_t nvmesub_io_again(struct snic_nvmesub_view *v, const struct snic_nvmesub_queue *q,
+                                 const struct snic_nvmesub_op *op, uint8_t opcode)
+{
+    struct nvmesub_seen n;
+    nvmesub_view_read(v, op->nsid, q->host, q->port, &n);
+    uint32_t status = nvmesub_io_ready(&n, opcode);
+    if (status == 0 && n.generation != op->generation)
+        status = SNIC_NVMESUB__FAIL(INVALID_NS);
+    if (status == 0 && !nvmesub_io_within(&n, op->lba, op->blocks))
+        status = SNIC_NVMESUB__FAIL(LBA_RANGE);
+    return status;
+}
+
 int snic_nvmesub_io_start(struct snic_nvmesub_view *v, struct snic_nvmesub_queue *q,
                           const struct snic_nvmesub_op *op, struct snic_nvme_cqe *cqe)
 {
@@ -256,15 +271,11 @@ int snic_nvmesub_io_start(struct snic_nvmesub_view *v, struct snic_nvmesub_queue
                                       [SNIC_NVMESUB_DISCARD] = SNIC_NVME_IO_DSM,
                                       [SNIC_NVMESUB_COMPARE] = SNIC_NVME_IO_COMPARE,
                                       [SNIC_NVMESUB_VERIFY] = SNIC_NVME_IO_VERIFY};
-    struct nvmesub_seen n;
+    uint32_t status = 0;
     if (snic_nvmesub_io_ended(v, q)) /* Q1 */
         return SNIC_NVMESUB_IO_DROP;
-    nvmesub_view_read(v, op->nsid, q->host, q->port, &n);
-    uint32_t status = nvmesub_io_ready(&n, opcodes[op->kind]);
-    if (status == 0 && n.generation != op->generation)
-        status = SNIC_NVMESUB__FAIL(INVALID_NS);
-    if (status == 0 && !nvmesub_io_within(&n, op->lba, op->blocks))
-        status = SNIC_NVMESUB__FAIL(LBA_RANGE);
+    if (!nvmesub_view_same(v, op->nsid, op->sequence))
+        status = nvmesub_io_again(v, q, op, opcodes[op->kind]);
     if (status != 0) {
         snic_nvmesub_io_status(v, q, op->cid, status, 0, cqe);
         return SNIC_NVMESUB_IO_STATUS;

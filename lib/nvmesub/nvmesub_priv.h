@@ -58,6 +58,7 @@ struct snic_nvmesub_view {
 
 /** A namespace as an I/O queue needs it. */
 struct nvmesub_seen {
+    uint64_t sequence; /* of the publication, never 0 */
     uint64_t blocks;
     uint32_t generation;
     uint8_t present;
@@ -324,6 +325,8 @@ void nvmesub_view_ns(struct snic_nvmesub *s, uint32_t nsid);
 void nvmesub_view_ctrl(struct snic_nvmesub *s, const struct nvmesub_ctrl *c, int live);
 void nvmesub_view_read(struct snic_nvmesub_view *v, uint32_t nsid, uint32_t host, uint32_t port,
                        struct nvmesub_seen *out);
+/** 1: nothing was published about the namespace since a reader has seen @p sequence. */
+int nvmesub_view_same(const struct snic_nvmesub_view *v, uint32_t nsid, uint64_t sequence);
 
 /* out.c */
 void nvmesub_out_push(struct snic_nvmesub *s, struct nvmesub_out *o, uint8_t kind);

@@ -47,6 +47,13 @@ void nvmesub_view_ctrl(struct snic_nvmesub *s, const struct nvmesub_ctrl *c, int
     atomic_store_explicit(&s->view.ctrl[nvmesub_ctrl_slot(s, c)], word, memory_order_release);
 }
 
+int nvmesub_view_same(const struct snic_nvmesub_view *v, uint32_t nsid, uint64_t sequence)
+{
+    /* As the reader's first load. */
+    return sequence ==
+           atomic_load_explicit(&nvmesub_view_cell(v, nsid)->sequence, memory_order_acquire) + 1;
+}
+
 void nvmesub_view_read(struct snic_nvmesub_view *v, uint32_t nsid, uint32_t host, uint32_t port,
                        struct nvmesub_seen *out)
 {
@@ -68,6 +75,7 @@ void nvmesub_view_read(struct snic_nvmesub_view *v, uint32_t nsid, uint32_t host
             break;
         before = after;
     }
+    out->sequence = before + 1;
     out->blocks = w[NVMESUB_W_BLOCKS];
     out->present = (w[NVMESUB_W_STATE] & SNIC_NVMESUB__W_PRESENT) != 0;
     out->read_only = (w[NVMESUB_W_STATE] & SNIC_NVMESUB__W_READ_ONLY) != 0;
