@@ -16,7 +16,7 @@ void nvmet_cmd_free(struct nvmet_cmd *cmd)
     cmd->pages = 0;
     cmd->state = NVMET_CMD_FREE;
     snic_link_remove(&cmd->link);
-    snic_link_append(&c->free_cmds, &cmd->link);
+    snic_link_append(c->free_cmds.next, &cmd->link); /* the next one: it is in the cache */
     if (!snic_link_alone(&c->memory))
         nvmet_conn_dirty(c);
 }
@@ -287,9 +287,10 @@ void nvmet_cmd_event(struct nvmet_conn *c, const struct snic_nvmetcp_event *e)
     SNIC_ASSERT(!snic_link_alone(&c->free_cmds)); /* as many as the engine has responses */
     struct nvmet_cmd *cmd = SNIC_CONTAINER(c->free_cmds.next, struct nvmet_cmd, link);
     snic_link_remove(&cmd->link);
-    memset(cmd, 0, offsetof(struct nvmet_cmd, u));
-    snic_link_init(&cmd->link);
-    cmd->c = c;
+    memset((unsigned char *)cmd + offsetof(struct nvmet_cmd, page), 0,
+           offsetof(struct nvmet_cmd, iov) - offsetof(struct nvmet_cmd, page));
+    cmd->ns = NULL;
+    cmd->op.kind = 0;
     cmd->state = NVMET_CMD_MEMORY;
     cmd->arrived_ns = snic_loop_now(c->s->loop);
     cmd->sqe = e->sqe;

@@ -15,8 +15,9 @@
  *     messages of the owner to this connection have been received.
  * T3  Memory of a connection's arena is in use from a command's admission until its response was
  *     sent, or the connection is free: what the socket may still read is never used again before.
- * T4  Nothing is done inside an event of a door but to note it: the pump, which the loop runs
- *     afterwards, serves each connection that is on the list of dirty ones.
+ * T4  Nothing is done inside an event of a door but to note it, and to give the engine what was
+ *     received, so that the buffer goes back at once: the pump, which the loop runs afterwards,
+ *     serves each connection that is on the list of dirty ones.
  * T5  A command's mail is with one loop at a time, that of the connection, of the owner or of the
  *     device (away: not the connection's), and only that one may send it. To cancel a command that
  *     is away another mail is sent, which the device's loop returns; the command's return is dealt
@@ -113,7 +114,8 @@ struct nvmet_cmd {
     uint32_t in;      /* bytes of data from the host */
     uint32_t wanted;  /* of these, to be granted */
     uint32_t to_host; /* bytes that the host expects */
-    uint32_t page;    /* of the arena, pages of them */
+    /* Zero in a new command, up to iov; all others are written before they are read. */
+    uint32_t page; /* of the arena, pages of them */
     uint32_t pages;
     uint64_t arrived_ns;
     uint16_t verdict; /* a status that it gets instead of being started */

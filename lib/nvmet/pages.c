@@ -14,10 +14,13 @@ int nvmet_pages_take(struct nvmet_conn *c, uint32_t pages, uint32_t *first)
 {
     uint32_t all = c->s->arena_pages, run = 0;
     for (uint32_t page = 0; page < all;) {
-        if (page % 64 == 0 && c->map[page / 64] == UINT64_MAX) {
-            page += 64;
-            run = 0;
-            continue;
+        if (run == 0) {
+            uint64_t unused = ~c->map[page / 64] >> page % 64;
+            if (unused == 0) {
+                page = (page / 64 + 1) * 64;
+                continue;
+            }
+            page += (uint32_t)__builtin_ctzll(unused); /* bits behind `all` are set */
         }
         run = nvmet_page_used(c, page++) ? 0 : run + 1;
         if (run < pages)
