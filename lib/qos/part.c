@@ -20,9 +20,6 @@ static void part_cut(const struct qos *q, struct qos_slot *slot, struct snic_io_
     uint64_t size = 0;
     if (req->length <= max) { /* the most common: as it is */
         out->length = req->length;
-        out->buf = req->buf;
-        out->iov = req->iov;
-        out->iov_count = req->iov_count;
         return;
     }
     if (slot->piece_at == 0) {
@@ -53,15 +50,15 @@ static void part_cut(const struct qos *q, struct qos_slot *slot, struct snic_io_
 static void part_fill(const struct qos *q, struct qos_slot *slot, struct qos_part *part)
 {
     const struct snic_io_req *req = slot->req;
-    struct snic_io_req *out = &part->req;
-    snic_io_done_fn done = out->done; /* as set at open */
-    snic_io_req_init(out);
-    out->done = done;
+    struct snic_io_req *out = &part->req; /* its done is as set at open; results are set later */
     out->op = req->op;
     out->priority = req->priority;
     out->flags = req->flags;
     out->tenant = req->tenant;
     out->offset = req->offset + slot->next;
+    out->buf = req->buf;
+    out->iov = req->iov;
+    out->iov_count = req->iov_count;
     out->region = req->region;
     if (req->op == SNIC_IO_READ || req->op == SNIC_IO_WRITE)
         part_cut(q, slot, out);

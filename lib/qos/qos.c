@@ -300,7 +300,7 @@ static int qos_take(struct qos *q, struct snic_io_req **reqs, uint32_t n,
         return q->gone != 0 ? q->gone : SNIC_ECANCELED;
     if (snic_io_room_taken(&q->room))
         return 0;
-    (void)qos_time(q, snic_loop_clock(io->loop));
+    (void)qos_clock(q);
     for (; i < n && q->free != NULL; i++) {
         struct qos_slot *slot = q->free;
         q->free = slot->next_free;
@@ -342,7 +342,7 @@ static void qos_cancel(struct snic_io *io, struct snic_io_req *req)
     if (slot < q->slots || slot >= q->slots + q->opts.depth || slot->req != req ||
         slot->state != QOS_SLOT_ACTIVE)
         return; /* it has completed, or is about to */
-    (void)qos_time(q, snic_loop_clock(io->loop));
+    (void)qos_clock(q);
     qos_withdraw(q, slot, SNIC_ECANCELED);
     for (struct snic_link *l = slot->parts.next; l != &slot->parts; l = l->next)
         snic_io_cancel(q->inner, &SNIC_CONTAINER(l, struct qos_part, link)->req);
@@ -355,7 +355,7 @@ static void qos_close(struct snic_io *io)
 {
     struct qos *q = SNIC_CONTAINER(io, struct qos, io);
     q->closing = 1;
-    (void)qos_time(q, snic_loop_clock(io->loop));
+    (void)qos_clock(q);
     qos_tenants_uncap(q);
     for (struct snic_link *l = q->active.next; l != &q->active; l = l->next) {
         struct qos_slot *slot = SNIC_CONTAINER(l, struct qos_slot, link);
@@ -413,7 +413,7 @@ void snic_qos_commit(struct snic_io *io, struct snic_io_req *req)
     if (slot->state == QOS_SLOT_ENDING)
         return; /* the device is gone */
     SNIC_ASSERT(slot->granted != NULL && slot->notified);
-    uint64_t now = qos_time(q, snic_loop_clock(io->loop));
+    uint64_t now = qos_clock(q);
     slot->granted = NULL;
     for (struct snic_link *l = slot->parts.next; l != &slot->parts; l = l->next) {
         struct qos_part *part = SNIC_CONTAINER(l, struct qos_part, link);
