@@ -164,7 +164,8 @@ static void measure(struct row *r, uint32_t round)
     run.loop = net_loop();
     run.timed = 0;
     r->what->open(&r->c, &at, run.loop);
-    go(&r->c, seconds < 1 ? 0.2 * seconds : 0.2); /* warm */
+    /* Warm; a switch begins with a low rate and has learned the device within 2 s. */
+    go(&r->c, r->c.fair ? 2 : seconds < 1 ? 0.2 * seconds : 0.2);
     run.timed = r->c.depth == 1;
     r->what->count(&before);
     double cpu = meter_cpu(&m), core = meter_core(), own = meter_clock(CLOCK_PROCESS_CPUTIME_ID);
