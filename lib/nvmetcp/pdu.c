@@ -181,8 +181,10 @@ static void nvmetcp_encode_fields(unsigned char *b, const struct snic_nvmetcp_pd
         snic_put_le32(b + 10, pdu->fei);
         break;
     case SNIC_NVMETCP_CAPSULE_CMD:
+        memcpy(b + 8, pdu->capsule, SNIC_NVMETCP_SQE_BYTES);
+        break;
     case SNIC_NVMETCP_CAPSULE_RESP:
-        memcpy(b + 8, pdu->capsule, pdu->hlen - 8u);
+        memcpy(b + 8, pdu->capsule, SNIC_NVMETCP_CQE_BYTES);
         break;
     default:
         snic_put_le16(b + 8, pdu->cccid);
@@ -221,7 +223,10 @@ int snic_nvmetcp_encode(void *out, struct snic_nvmetcp_pdu *pdu,
         }
     }
     pdu->plen = pdu->head_size + pdu->pad_size + pdu->data_size + digest;
-    memset(b, 0, k->hlen);
+    if (k->hlen == 24) /* of a constant size it is three stores */
+        memset(b, 0, 24);
+    else
+        memset(b, 0, k->hlen);
     b[0] = pdu->type;
     b[1] = pdu->flags;
     b[2] = pdu->hlen;
