@@ -433,7 +433,8 @@ static inline uint32_t snic_nvme_direction(const struct snic_nvme_sqe *s)
 #define SNIC_NVME_SUBTYPE_REFERRAL 1U
 #define SNIC_NVME_SUBTYPE_NVM 2U
 #define SNIC_NVME_SUBTYPE_CURRENT 3U
-#define SNIC_NVME_TREQ_NOT_REQUIRED 2U /**< secure channel                                    */
+#define SNIC_NVME_TREQ_NOT_SPECIFIED 0U /**< secure channel                                   */
+#define SNIC_NVME_TREQ_NOT_REQUIRED 2U
 #define SNIC_NVME_CNTRLTYPE_IO 1U
 #define SNIC_NVME_CNTRLTYPE_DISCOVERY 2U
 

@@ -176,7 +176,7 @@ static void nvmet_entry(struct snic_nvmet *s, uint32_t index, const struct nvmet
     memset(&e, 0, sizeof(e));
     e.trtype = SNIC_NVME_TRTYPE_TCP;
     e.subtype = SNIC_NVME_SUBTYPE_NVM;
-    e.treq = SNIC_NVME_TREQ_NOT_REQUIRED;
+    e.treq = SNIC_NVME_TREQ_NOT_SPECIFIED; /* for NOT_REQUIRED libnvme 1.3 insists on TLS */
     snic_put_le16(&e.portid, (uint16_t)p->number);
     snic_put_le16(&e.cntlid, SNIC_NVME_CNTLID_DYNAMIC);
     snic_put_le16(&e.asqsz, SNIC_NVMESUB_ADMIN_DEPTH);

@@ -316,6 +316,7 @@ static void test_nvmet_discovery_shows_allowed_subsystems(void **state)
     assert_memory_equal(e[1].trsvcid, "8009 ", 5);
     assert_int_equal(e[1].adrfam, SNIC_NVME_ADRFAM_IPV6);
     assert_int_equal(e[1].trtype, SNIC_NVME_TRTYPE_TCP);
+    assert_int_equal(e[1].treq, SNIC_NVME_TREQ_NOT_SPECIFIED);
     assert_string_equal((char *)e[2].subnqn, two.subnqn);
     x.h[0].subnqn = two.subnqn;
     assert_int_equal(nh_admin(&admin, &x.h[0]), SNIC_NVME_SC_CONNECT_HOST | SNIC_NVME_DNR);
