@@ -10,7 +10,8 @@ if(TARGET test_nvme_target)
 endif()
 # Linux kernels in QEMU (tools/guest.sh): linux/linux_NAME.sh with a kernel. One of these tests by
 # day, by turns; those of LINUX_NIGHT need minutes when nothing else runs.
-set(LINUX_DAY disk/6.1 disk/6.12/--fair auth/6.12 events/6.1 reserve/6.1 reserve/6.12)
+set(LINUX_DAY disk/6.1 disk/6.12/--fair auth/6.12 events/6.1 events/6.12 paths/6.1 reserve/6.1
+  reserve/6.12 programs/6.1)
 set(LINUX_NIGHT )
 list(LENGTH LINUX_DAY days)
 foreach(t ${LINUX_DAY} ${LINUX_NIGHT})
