@@ -20,7 +20,8 @@ start, one a line, so that nothing else has to be compiled.
 `eachK_WHAT` (`eachK_WHAT@NAME`) all but every K-th, beginning with number TURN modulo K; a second
 such label of a test looks at TURN / K, and so on. --rotate:
 the build NAME runs the tests of every K-th module (a test's first label), or with LABEL all but
-those that carry it, and of these every K-th. A build may have both.
+those that carry it, and of these every K-th. With the LABEL `commits` it runs at every K-th commit
+only, which is the caller's to see to. A build may have several, of which the first looks at TURN.
 """
 import os
 import re
@@ -68,7 +69,9 @@ class Day:
         taken = True
         turn = self.turn
         for every, kind in self.rotate.get(build, ()):
-            if kind:
+            if kind == "commits":
+                turn //= every
+            elif kind:
                 labels = labels + [f"each{every}_{build}"] if kind in labels else labels
             elif labels:
                 number = self.modules.index(labels[0])

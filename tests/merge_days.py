@@ -6,7 +6,7 @@ import sys
 
 import merge
 
-ROTATE = {"": "", "asan": "asan=2,asan=3@slow", "single": "single=6"}
+ROTATE = {"": "", "asan": "asan=2,asan=3@slow", "single": "single=2@commits,single=3"}
 
 
 def tests():
@@ -23,6 +23,8 @@ def main():
     for build, rotate in ROTATE.items():
         never = {name for name, _ in tests()}
         for turn in range(4 * 12 * 12):
+            if "@commits" in rotate and turn % 2 != 0:
+                continue
             day = merge.Day(turn)
             day.rotate = merge.rotations(rotate)
             day.modules = sorted({labels[0] for _, labels in tests()})

@@ -20,8 +20,8 @@
 #
 # Configurations: main (gcc, everything), asan (clang, ASan+UBSan), tsan (TSan), single (the tests
 # against the generated header), noassert and aarch64 (cross build; pure modules under qemu). By day
-# single and noassert run the tests of a sixth of the modules, and asan those of half of them,
-# without two thirds of the slow ones; others at each commit.
+# asan runs the tests of half of the modules, without two thirds of the slow ones, and single and
+# noassert, one of them at a time, those of a third; others at each commit.
 # SNIC_BUILD names the build folder, by default build/. SNIC_NO_CCACHE=1: compile without ccache.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -158,6 +158,13 @@ sysroot() {
     ) >"$out/sysroot.log" 2>&1 || { cat "$out/sysroot.log"; return 1; }
 }
 
+# A run by day for some modules runs all of theirs; for a system, it takes turns as the whole does.
+rotate= single=1 noassert=1
+if [ $scope = everyday ] && { [ -z "$modules" ] || [ -n "$system" ]; }; then
+    rotate="--rotate asan=2,asan=3@slow,single=2@commits,single=3,noassert=2@commits,noassert=3"
+    [ $((${SNIC_TURN:-0} % 2)) = 0 ] && noassert= || single=
+fi
+
 cost=$out/cost
 rm -f "$out/costs"
 gcc -O1 -o "$cost" tests/tools/cost.c || exit 1
@@ -172,11 +179,12 @@ if [ $scope != quick ]; then
     configure tsan "fuzz:threads" -DCMAKE_C_COMPILER=gcc \
         -DCMAKE_C_FLAGS_RELWITHDEBINFO="$checked" -DSNIC_SANITIZE=thread -DSNIC_BUILD_BENCH=OFF \
         -DSNIC_BUILD_FUZZ=OFF
-    configure single "slow:" -DCMAKE_C_COMPILER=gcc -DCMAKE_C_FLAGS_RELWITHDEBINFO="$fast" \
-        -DSNIC_SINGLE=ON -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
-    configure noassert "slow|single|install|tidy:" -DCMAKE_C_COMPILER=clang \
-        -DCMAKE_BUILD_TYPE=Release -DSNIC_NO_ASSERT=ON -DSNIC_BUILD_BENCH=OFF \
-        -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_EXAMPLES=OFF
+    [ -z "$single" ] || configure single "slow:" -DCMAKE_C_COMPILER=gcc \
+        -DCMAKE_C_FLAGS_RELWITHDEBINFO="$fast" -DSNIC_SINGLE=ON -DSNIC_BUILD_BENCH=OFF \
+        -DSNIC_BUILD_FUZZ=OFF
+    [ -z "$noassert" ] || configure noassert "slow|single|install|tidy:" \
+        -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release -DSNIC_NO_ASSERT=ON \
+        -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_EXAMPLES=OFF
     if [ "$(uname -m)" != aarch64 ]; then
         if sysroot; then
             configure aarch64 "slow:base|ring|cuckoo" \
@@ -199,8 +207,6 @@ if [ $scope = nightly ]; then
     case $commit in *-dirty | unknown) rm -rf "$resume" ;; esac
     mkdir -p "$resume"
 fi
-rotate= # a run for some modules runs all of theirs; for a system, it takes turns as the whole does
-[ -n "$modules" ] && [ -z "$system" ] || rotate="--rotate asan=2,asan=3@slow,single=6,noassert=6"
 # shellcheck disable=SC2086
 python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" --cost "$cost" \
     $([ $scope = nightly ] && echo "--night-in main,asan,tsan" ||
