@@ -165,7 +165,9 @@ struct snic_store {
 
     struct snic_link watches;
     struct snic_timer wake;
-    uint32_t waiting; /* watches that want to be called */
+    uint32_t waiting;   /* watches that want to be called */
+    uint32_t wake_left; /* W2 */
+    uint32_t looked;    /* changes and watches, in this iteration */
     uint32_t ring_used;
     uint32_t resets;
     uint64_t ring_first; /* W1 */

@@ -6,10 +6,14 @@
  * with the first watch.
  *
  * W1  Numbers first to next - 1 are in the ring, each at its number modulo changes_max.
+ * W2  The first wake_left of the watches may not know of the last change. With many watches and
+ *     changes they are called a part in each iteration, in turn; one whose turn comes late misses
+ *     some.
  */
 #include "store_priv.h"
 
-#define SNIC_STORE__LOOKED 256 /* changes that one call looks at */
+#define SNIC_STORE__LOOKED 256   /* changes that one call looks at */
+#define SNIC_STORE__LOOKS 32768u /* W2: changes and watches of an iteration of the loop */
 
 static struct store_slot *watch_slot(const struct snic_store *s, uint64_t number)
 {
@@ -23,10 +27,13 @@ static void watch_forget(struct snic_store *s)
     snic_replica_drop(s->replica, slot->value);
 }
 
-/* Each watch that waits is called from the loop. */
+/* Each watch that waits is called from the loop: once around from here (W2). */
 static void store_watch_wake(struct snic_store *s)
 {
-    if (s->waiting != 0 && !s->wake.armed)
+    if (s->waiting == 0)
+        return;
+    s->wake_left = s->stats.watches;
+    if (!s->wake.armed)
         snic_loop_arm(s->loop, &s->wake, 0);
 }
 
@@ -70,16 +77,13 @@ void store_watch_push(struct snic_store *s, uint32_t kind, uint64_t ts, uint64_t
 void store_wake_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_store *s = SNIC_CONTAINER(t, struct snic_store, wake);
-    struct snic_link batch;
-    (void)now_ns;
-    snic_link_init(&batch);
-    while (!snic_link_alone(&s->watches)) {
-        struct snic_link *l = s->watches.next;
-        snic_link_remove(l);
-        snic_link_append(&batch, l);
-    }
-    while (!snic_link_alone(&batch)) {
-        struct snic_store_watch *w = SNIC_CONTAINER(batch.next, struct snic_store_watch, link);
+    for (s->looked = 0; s->wake_left != 0 && s->looked < SNIC_STORE__LOOKS; s->looked++) {
+        if (snic_link_alone(&s->watches)) {
+            s->wake_left = 0; /* all were stopped */
+            break;
+        }
+        s->wake_left--;
+        struct snic_store_watch *w = SNIC_CONTAINER(s->watches.next, struct snic_store_watch, link);
         snic_link_remove(&w->link);
         snic_link_append(&s->watches, &w->link);
         if (!w->waits)
@@ -89,6 +93,8 @@ void store_wake_fire(struct snic_timer *t, uint64_t now_ns)
         if (w->ready != NULL)
             w->ready(w);
     }
+    if (s->wake_left != 0)
+        snic_loop_arm(s->loop, t, now_ns);
 }
 
 /* ---- Calls ---- */
@@ -159,11 +165,13 @@ int snic_store_watch_next(struct snic_store *s, struct snic_store_watch *w,
         s->stats.overflows++;
         return SNIC_EOVERFLOW;
     }
+    int more = 0;
     for (uint32_t i = 0; w->position.number < s->ring_next; i++) {
         if (i == SNIC_STORE__LOOKED) {
-            snic_loop_arm(s->loop, &s->wake, 0); /* the rest later */
+            more = 1;
             break;
         }
+        s->looked++;
         if (watch_match(s, w, w->position.number++, out)) {
             out->position = w->position;
             return 0;
@@ -173,6 +181,8 @@ int snic_store_watch_next(struct snic_store *s, struct snic_store_watch *w,
         w->waits = 1;
         s->waiting++;
     }
+    if (more)
+        store_watch_wake(s); /* the rest later */
     return SNIC_EAGAIN;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* Scans, TTLs and watches of stores in a cluster of three. */
+#include "store/store_priv.h"
 #include "store_cluster.h"
 
 #include "support.h"
@@ -593,6 +594,54 @@ static void test_store_watch_slow_one_overflows(void **state)
     done(c);
 }
 
+static struct snic_store *many;
+static uint32_t called, got;
+
+/* It reads all that there is for it. */
+static void read_all(struct snic_store_watch *w)
+{
+    struct snic_store_event e;
+    called++;
+    while (snic_store_watch_next(many, w, &e) == 0)
+        got += w->key_size;
+}
+
+/* What watches of other keys make of an iteration of the loop is bounded, however many there are
+ * and however many changes came: a loop that is late loses the node's lease. */
+static void test_store_watch_many_in_turn(void **state)
+{
+    enum { WATCHES = 4000, PUTS = 200 };
+    struct snic_store_watch *w = test_calloc(WATCHES, sizeof(*w));
+    uint32_t most = 0;
+    (void)state;
+    struct store_cluster *c = fresh(NULL);
+    struct snic_store *s = many = c->node[0].s;
+    for (uint32_t i = 0; i < WATCHES; i++) {
+        struct snic_store_event e;
+        w[i] = (struct snic_store_watch){.key = "other", .key_size = 5, .ready = read_all};
+        w[i].key_size = i == WATCHES - 1 ? 1 : 5;
+        assert_int_equal(snic_store_watch_start(s, &w[i]), 0);
+        assert_int_equal(snic_store_watch_next(s, &w[i], &e), SNIC_EAGAIN);
+    }
+    snic_loop_arm(s->loop, &s->wake, SNIC_NEVER - 1); /* all changes come in one iteration */
+    for (uint32_t i = 0; i < PUTS; i++)
+        assert_int_equal(store_put(c, 0, i == PUTS / 2 ? "o" : "x", 1, "v", 1), 0);
+    got = 0;
+    for (snic_loop_arm(s->loop, &s->wake, 0); s->wake.armed;) {
+        called = 0;
+        assert_true(snic_world_step(c->world) != 0);
+        most = called > most ? called : most;
+    }
+    assert_true(most > 0 && most * PUTS <= 40000);
+    assert_int_equal(got, 1);
+    for (uint32_t i = 0; i < WATCHES; i++)
+        assert_true(w[i].position.number == s->ring_next);
+    for (uint32_t i = 0; i < WATCHES; i++)
+        snic_store_watch_stop(s, &w[i]);
+    test_free(w);
+    done(c);
+}
+
 static void test_store_watch_bytes_bounded(void **state)
 {
     struct store_cluster_opts o = {.seed = support_seed(), .checks = 1};
@@ -628,6 +677,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_store_watch_sees_each_change),
         cmocka_unit_test(test_store_watch_begun_while_learning_overflows),
         cmocka_unit_test(test_store_watch_slow_one_overflows),
+        cmocka_unit_test(test_store_watch_many_in_turn),
         cmocka_unit_test(test_store_watch_bytes_bounded),
     };
     return SUPPORT_MAIN(argc, argv, tests);
