@@ -94,6 +94,8 @@ BUGS = [
      ("io",)),
     ("MDTS is forgotten", L + "io.c", "if (data && op->length > v->data_max)", "if (0)", ("io",)),
     # the view
+    ("start does not see what was published since", L + "io.c",
+     "!nvmesub_view_same(v, op->nsid, op->sequence)", "0", ("admin",)),
     ("the copy that is read is written", L + "view.c", "((sequence + 1) & 1) * s->view.words",
      "(sequence & 1) * s->view.words", ("threads",)),
     # reservations
