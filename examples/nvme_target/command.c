@@ -12,6 +12,8 @@ const char tg_commands[] =
     "  show stats                 traffic and latencies of each host, state of each device\n"
     "  namespace add NQN [ID] file=PATH|memory=BYTES [ssd=PROFILE] [size=BYTES] [read-only]\n"
     "    [uuid=UUID] [group=N]\n"
+    "  namespace add NQN [ID] solar=ADDRESS:PORT disk=NUMBER size=BYTES [epoch=N]\n"
+    "    [uuid=UUID] [group=N]    a virtual disk of a block server\n"
     "                             ID: the lowest that is free; a missing file is made\n"
     "  namespace remove NQN ID    when its last I/O has ended; its file stays\n"
     "  namespace resize NQN ID BYTES\n"

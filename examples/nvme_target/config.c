@@ -6,6 +6,7 @@
  *   host NQN HOSTNQN|any [from=ADDRESS[/BITS],...]
  *   namespace NQN ID file=PATH|memory=BYTES [ssd=PROFILE] [size=BYTES] [read-only]
  *             [uuid=UUID] [group=N]
+ *   namespace NQN ID solar=ADDRESS:PORT disk=NUMBER size=BYTES [epoch=N] [uuid=UUID] [group=N]
  *   weight HOSTNQN N
  *   ana NQN GROUP PORT optimized|non-optimized|inaccessible|lost|changing
  *   cap HOSTNQN [bytes=N] [iops=N]
@@ -157,6 +158,22 @@ static int read_namespace_word(char *word, struct tg_namespace *out, struct tg_e
     }
     if ((v = tg_word_value(word, "ssd")) != NULL)
         return tg_ssd_find(v, &out->ssd, e);
+    if ((v = tg_word_value(word, "solar")) != NULL) {
+        struct snic_net_addr a;
+        if (strlen(v) >= sizeof(out->solar) || snic_net_addr_parse(&a, v) != 0 ||
+            a.family == SNIC_NET_UNIX)
+            return tg_fail(e, "solar '%s': not ADDRESS:PORT", v);
+        (void)snprintf(out->solar, sizeof(out->solar), "%s", v);
+        return 0;
+    }
+    if ((v = tg_word_value(word, "disk")) != NULL)
+        return tg_read_number("disk", v, 0, 1, UINT32_MAX, &out->solar_disk, e);
+    if ((v = tg_word_value(word, "epoch")) != NULL) {
+        if (tg_read_number("epoch", v, 0, 1, 65535, &n, e) != 0)
+            return -1;
+        out->solar_epoch = (uint32_t)n;
+        return 0;
+    }
     if ((v = tg_word_value(word, "size")) != NULL) {
         if (tg_read_number("size", v, 1, 4096, UINT64_C(1) << 46, &out->size, e) != 0)
             return -1;
@@ -196,8 +213,17 @@ int tg_read_namespace(char **words, int count, struct tg_namespace *out, struct 
         if (read_namespace_word(words[at], out, e) != 0)
             return -1;
     }
-    if ((out->path != NULL) == (memory != 0))
-        return tg_fail(e, "namespace: one of file=PATH and memory=BYTES is needed");
+    int solar = out->solar[0] != 0;
+    if ((out->path != NULL) + (memory != 0) + solar != 1)
+        return tg_fail(e, "namespace: one of file=PATH, memory=BYTES and solar=ADDRESS:PORT is "
+                          "needed");
+    if (solar != (out->solar_disk != 0) || solar < (out->solar_epoch != 0))
+        return tg_fail(e, "namespace: solar=ADDRESS:PORT and disk=NUMBER belong together");
+    if (solar && (out->size == 0 || out->size % 4096 != 0 || out->read_only))
+        return tg_fail(e, "namespace: a virtual disk needs its size=, a multiple of 4K, and is not "
+                          "read-only");
+    if (solar && out->solar_epoch == 0)
+        out->solar_epoch = 1;
     if (out->ssd != 0 && !memory)
         return tg_fail(e, "namespace: ssd=%s needs memory=BYTES, where its data are",
                        tg_ssd_name(out->ssd));
@@ -444,7 +470,11 @@ static void write_namespace(struct tg_text *out, const struct tg_namespace *ns)
     if (ns->path != NULL)
         tg_text_word(out, "file=", ns->path);
     if (ns->size != 0)
-        tg_text_add(out, " %s=%" PRIu64, ns->path != NULL ? "size" : "memory", ns->size);
+        tg_text_add(out, " %s=%" PRIu64, ns->path != NULL || ns->solar[0] != 0 ? "size" : "memory",
+                    ns->size);
+    if (ns->solar[0] != 0)
+        tg_text_add(out, " solar=%s disk=%" PRIu64 " epoch=%" PRIu32, ns->solar, ns->solar_disk,
+                    ns->solar_epoch);
     if (ns->ssd != 0)
         tg_text_add(out, " ssd=%s", tg_ssd_name(ns->ssd));
     tg_text_add(out, "%s uuid=", ns->read_only ? " read-only" : "");

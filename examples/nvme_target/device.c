@@ -16,7 +16,10 @@
 
 const char *tg_device_name(const struct tg_namespace *ns)
 {
-    return ns->path != NULL ? ns->path : ns->ssd != 0 ? tg_ssd_name(ns->ssd) : "memory";
+    return ns->path != NULL    ? ns->path
+           : ns->solar[0] != 0 ? ns->solar
+           : ns->ssd != 0      ? tg_ssd_name(ns->ssd)
+                               : "memory";
 }
 
 static int open_memory(struct snic_loop *loop, struct tg_namespace *ns, struct tg_error *e)
@@ -36,6 +39,9 @@ int tg_grow(struct tg_namespace *ns, uint64_t bytes, struct tg_error *e)
     uint64_t has = ns->room;
     if (bytes <= ns->room)
         return 0;
+    if (ns->solar[0] != 0)
+        return tg_fail(e, "disk %" PRIu64 " of %s has %" PRIu64 " bytes (size=)", ns->solar_disk,
+                       ns->solar, has);
     if (ns->path == NULL)
         return tg_fail(e, "memory cannot grow beyond the %" PRIu64 " bytes that it began with",
                        has);
@@ -138,7 +144,9 @@ static int put_switch(struct tg_namespace *ns, struct tg_error *e)
 
 int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e)
 {
-    int r = ns->path == NULL ? open_memory(loop, ns, e) : open_file(loop, ns, live, e);
+    int r = ns->solar[0] != 0  ? tg_solar_open(loop, ns, e)
+            : ns->path == NULL ? open_memory(loop, ns, e)
+                               : open_file(loop, ns, live, e);
     if (r == 0 && ns->device->geometry.size < 4096)
         r = tg_fail(e, "%s has %" PRIu64 " bytes, less than a block of 4096", tg_device_name(ns),
                     ns->device->geometry.size);
@@ -160,6 +168,7 @@ void tg_close(struct tg_namespace *ns)
     free(ns->qos);
     if (ns->disk != NULL)
         snic_disk_close(ns->disk);
+    tg_solar_close(ns);
     ns->io = ns->device = NULL;
     ns->qos = NULL;
     ns->disk = NULL;
@@ -174,6 +183,8 @@ int tg_uuid(struct tg_namespace *ns, struct tg_error *e)
     uint64_t hash[2];
     if (memcmp(ns->uuid, none, sizeof(none)) != 0)
         return 0;
+    if (ns->solar[0] != 0)
+        (void)snprintf(path, sizeof(path), "solar %s %" PRIu64, ns->solar, ns->solar_disk);
     if (ns->path != NULL && realpath(ns->path, path) == NULL)
         return tg_fail(e, "cannot resolve %s: %s", ns->path, strerror(errno));
     int n = snprintf(text, sizeof(text), "%s %" PRIu32 " %s", tg.subs[ns->subsystem].nqn, ns->nsid,

@@ -111,14 +111,14 @@ void tg_loops_open(struct snic_nvmet *first, const struct snic_nvmet_opts *o,
     }
 }
 
-static uint32_t part_of(const struct tg_namespace *ns)
+uint32_t tg_loops_part(const struct tg_namespace *ns)
 {
     return (uint32_t)((uint64_t)(ns - tg.ns) % tg.loops);
 }
 
 struct snic_loop *tg_loops_of(const struct tg_namespace *ns, struct snic_loop *first)
 {
-    uint32_t i = part_of(ns);
+    uint32_t i = tg_loops_part(ns);
     return i == 0 ? first : parts[i].loop;
 }
 
@@ -132,7 +132,7 @@ static void call_run(struct snic_loop_msg *m)
 void tg_loops_call(const struct tg_namespace *ns, void (*fn)(void *ctx), void *ctx)
 {
     struct call c = {.msg = {.fn = call_run}, .fn = fn, .ctx = ctx};
-    uint32_t i = part_of(ns);
+    uint32_t i = tg_loops_part(ns);
     if (i == 0 || !running) {
         fn(ctx);
         return;
@@ -182,6 +182,7 @@ static void *part_run(void *ctx)
     for (uint32_t i = p->number; i < TG_NAMESPACES; i += (uint32_t)tg.loops)
         if (tg.ns[i].used)
             tg_close(&tg.ns[i]);
+    tg_solar_end(p->number);
     snic_net_shut(p->net);
     return NULL;
 }

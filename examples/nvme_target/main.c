@@ -207,6 +207,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < TG_NAMESPACES; i += (uint32_t)tg.loops)
         if (tg.ns[i].used)
             tg_close(&tg.ns[i]);
+    tg_solar_end(0);
     snic_net_shut(g.net);
     ex_signals_off();
     snic_loop_close(g.loop);

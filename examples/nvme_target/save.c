@@ -113,6 +113,11 @@ void tg_files_begin(struct snic_loop *loop)
         ex_die("cannot start a thread: %s", strerror(r));
 }
 
+int tg_file_now(const struct tg_file *f)
+{
+    return save_replace(f);
+}
+
 void tg_file_write(struct tg_file *f)
 {
     f->msg.fn = save_done;

@@ -56,9 +56,12 @@ struct tg_namespace {
     int used;
     uint32_t subsystem; /* its index in tg.subs */
     uint32_t nsid;
-    char *path;    /* NULL: memory */
-    uint32_t ssd;  /* memory with the times of a model: profile, from 1; 0: none */
-    uint64_t size; /* 0: all of the file */
+    char *path;           /* NULL: memory */
+    uint32_t ssd;         /* memory with the times of a model: profile, from 1; 0: none */
+    uint64_t size;        /* 0: all of the file */
+    char solar[160];      /* ADDRESS:PORT of a block server, or empty */
+    uint64_t solar_disk;  /* its number there */
+    uint32_t solar_epoch; /* least lease */
     int read_only;
     uint32_t group;
     uint8_t uuid[16]; /* zeros: from its names */
@@ -66,6 +69,7 @@ struct tg_namespace {
     int gone;         /* removed; its record not yet */
     struct tg_record record;
     struct snic_disk *disk;
+    struct tg_solar *client;
     uint64_t room; /* bytes of the device when it was opened */
     struct snic_io *device;
     struct snic_io *io; /* the switch, or the device; NULL: not open */
@@ -252,6 +256,15 @@ const char *tg_ssd_name(uint32_t profile);
 int tg_ssd_open(struct snic_io **out, struct snic_loop *loop, struct snic_disk *disk,
                 uint32_t profile);
 
+/* ---- solar.c: virtual disks ---- */
+
+/** 0; -1, and tg_solar_close() follows all the same */
+int tg_solar_open(struct snic_loop *loop, struct tg_namespace *ns, struct tg_error *e);
+/** After its handle was closed. */
+void tg_solar_close(struct tg_namespace *ns);
+/** Close what is left of loop @p part, not from inside an event of it. */
+void tg_solar_end(uint32_t part);
+
 /* ---- device.c ---- */
 
 /** What the namespace is on, for people: a path, or memory. */
@@ -308,6 +321,7 @@ void tg_loops_open(struct snic_nvmet *first, const struct snic_nvmet_opts *o,
                    const struct snic_net_uring_opts *net);
 /** The loop of the namespace's device. */
 struct snic_loop *tg_loops_of(const struct tg_namespace *ns, struct snic_loop *first);
+uint32_t tg_loops_part(const struct tg_namespace *ns); /* its number */
 /** Call @p fn there, and wait until it has returned. */
 void tg_loops_call(const struct tg_namespace *ns, void (*fn)(void *ctx), void *ctx);
 void tg_loops_share(uint32_t port);
@@ -364,6 +378,8 @@ void tg_figures_show(struct tg_text *out);
 void tg_files_begin(struct snic_loop *loop);
 /** Replace the file by one with this content; done follows when it is durable, or has failed. */
 void tg_file_write(struct tg_file *f);
+/** The same here and now. @return 0; -1 errno */
+int tg_file_now(const struct tg_file *f);
 /** Everything has been written, and done called. */
 void tg_files_end(void);
 
