@@ -124,7 +124,7 @@ static void test_replica_sim_hard_runs_nothing_broken(void **state)
 {
     uint64_t part = number("SNIC_SIM_NIGHT", 0);
     uint64_t from = number("SNIC_SIM_FROM", support_seed());
-    uint64_t count = number("SNIC_SIM_COUNT", part != 0 ? part : support_rounds(45, 1500));
+    uint64_t count = number("SNIC_SIM_COUNT", part != 0 ? part : support_rounds(30, 1500));
     uint64_t full = 0, emptied = 0, reached = 0, hit = 0, settle_ns = 0, operations = 0;
     (void)state;
     if (part != 0 && !support_nightly())
@@ -288,7 +288,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
         1002150, /* a CAS that was refused, and a restart that lost what had beaten it */
         2416,    /* as 2356, which does not come to that any more */
     };
-    const uint64_t stride = support_stride(1, 4);
+    const uint64_t stride = support_stride(2, 4);
     (void)state;
     for (size_t i = support_turn(stride); i < sizeof(seeds) / sizeof(seeds[0]); i += stride) {
         struct swarm_opts o = hard_run_opts(seeds[i]);

@@ -37,12 +37,13 @@ ddp_harness_test(lossfs "" ${_dh}/test_lossfs.py $<TARGET_FILE:lossfs>)
 # The harness itself, on a single redis-server: faults that it survives, and a disk that lies.
 set(_dh_parts --lossfs $<TARGET_FILE:lossfs> --forwarder $<TARGET_FILE:ddp_forwarder> --judge
   $<TARGET_FILE:judge_history>)
-ddp_harness_test(ddp_harness_redis "" ${_dh}/ddp_faults.py ${_dh_parts} --kind redis --nodes 1
-  --seconds 8)
-ddp_harness_test(ddp_harness_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --kind redis --nodes 1
-  --seconds 4 --schedule ${_dh}/lie.schedule --lie --expect-wrong)
+ddp_harness_test(ddp_harness_redis each2_ddp_harness ${_dh}/ddp_faults.py ${_dh_parts} --kind redis
+  --nodes 1 --seconds 8)
+ddp_harness_test(ddp_harness_lie each2_ddp_harness ${_dh}/ddp_faults.py ${_dh_parts} --kind redis
+  --nodes 1 --seconds 4 --schedule ${_dh}/lie.schedule --lie --expect-wrong)
 
-# Nodes of ddp_server. By day a schedule each, of seeds that depend on the commit; by night, 120
+# Nodes of ddp_server. By day a schedule each, of seeds that depend on the commit, and those with
+# schedules of their own in turns; by night, 120
 # minutes on the same disks, resumed where a night was interrupted.
 if(NOT TARGET ddp_server)
   return()
@@ -51,21 +52,21 @@ list(APPEND _dh_parts --server $<TARGET_FILE:ddp_server>)
 ddp_harness_test(ddp_faults_three "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 25)
 ddp_harness_test(ddp_faults_five each2_ddp_long ${_dh}/ddp_faults.py ${_dh_parts} --nodes 5
   --seconds 20 --shards 2)
-ddp_harness_test(ddp_faults_lie "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
-  --schedule ${_dh}/ddp_lie.schedule --lie --expect-wrong)
+ddp_harness_test(ddp_faults_lie each2_ddp_wrong ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
+  --seconds 6 --schedule ${_dh}/ddp_lie.schedule --lie --expect-wrong)
 ddp_harness_test(ddp_faults_power "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 11
   --schedule ${_dh}/ddp_power.schedule)
-ddp_harness_test(ddp_faults_overclaim "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 11
-  --schedule ${_dh}/ddp_overclaim.schedule --overclaim
+ddp_harness_test(ddp_faults_overclaim each2_ddp_wrong ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
+  --seconds 11 --schedule ${_dh}/ddp_overclaim.schedule --overclaim
   "--expect-wrong=had to survive,it left,more copies,misses a value,older version,deleted it")
 ddp_harness_test(ddp_burst each2_ddp_long ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
   --forwarder $<TARGET_FILE:ddp_forwarder> --server $<TARGET_FILE:ddp_server> --seconds 35)
-ddp_harness_test(ddp_faults_m4 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
-  --schedule ${_dh}/ddp_m4.schedule --steady)
-ddp_harness_test(ddp_faults_m6 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 13
-  --schedule ${_dh}/ddp_m6.schedule)
-ddp_harness_test(ddp_faults_m7 "" ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --seconds 6
-  --schedule ${_dh}/ddp_m7.schedule --more=--buffered)
+ddp_harness_test(ddp_faults_m4 each3_ddp_schedule ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
+  --seconds 13 --schedule ${_dh}/ddp_m4.schedule --steady)
+ddp_harness_test(ddp_faults_m6 each3_ddp_schedule ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
+  --seconds 13 --schedule ${_dh}/ddp_m6.schedule)
+ddp_harness_test(ddp_faults_m7 each3_ddp_schedule ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3
+  --seconds 6 --schedule ${_dh}/ddp_m7.schedule --more=--buffered)
 ddp_harness_test(ddp_faults_night nightly ${_dh}/ddp_faults.py ${_dh_parts} --nodes 3 --shards 2
   --large 1000000 --state ${CMAKE_BINARY_DIR}/ddp_faults_night --minutes 120)
 ddp_harness_test(ddp_burst_night nightly ${_dh}/ddp_burst.py --lossfs $<TARGET_FILE:lossfs>
