@@ -25,7 +25,7 @@ foreach(t ${LINUX_DAY} ${LINUX_NIGHT})
   add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/linux/linux_${script}.sh
     $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/linux/${name} ${kernel} ${words})
   set_tests_properties(${name} PROPERTIES LABELS "nvmet;slow;${labels}" SKIP_RETURN_CODE 77
-    TIMEOUT 1300 RESOURCE_LOCK linux)
+    TIMEOUT 1300 RESOURCE_LOCK linux COST 900) # of a run of all tests, it begins early
 endforeach()
 # --config and ctl.
 if(SNIC_PYTHON)
