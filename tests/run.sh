@@ -111,23 +111,27 @@ commit=$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || 
 SNIC_TURN=${SNIC_TURN:-$(printf %d "0x$(echo "$commit" | cut -c1-6)" 2>/dev/null)}
 export SNIC_TURN
 start=$(date +%s)
-builds=
+builds= configured=0
 
-# configure NAME FILTER CMAKE_ARGUMENT...: FILTER is SKIP_LABELS:ONLY_LABELS as in merge.py.
+# configure NAME FILTER CMAKE_ARGUMENT...: FILTER is SKIP_LABELS:ONLY_LABELS as in merge.py. In the
+# background, as many at a time as there are CPUs.
 configure() {
     name=$1 filter=$2
     shift 2
-    "$cost" "$out/costs" "$name/build" cmake -S "$root" -B "$out/$name" $common "$@" \
-        >"$out/$name.log" 2>&1
-    echo $? >"$out/$name.rc"
     builds="$builds $name=$out/$name:$filter"
+    {
+        "$cost" "$out/costs" "$name/build" cmake -S "$root" -B "$out/$name" $common "$@" \
+            >"$out/$name.log" 2>&1
+        echo $? >"$out/$name.rc"
+    } &
+    configured=$((configured + 1))
+    [ $((configured % jobs)) != 0 ] || wait
 }
 
 # build NAME: everything in main, elsewhere what tests start. The outcome is the test NAME/build.
 build() {
     [ "$(cat "$out/$1.rc")" = 0 ] || { echo "== $1: FAILED to configure"; return; }
     began=$(date +%s)
-    printf '== %-9s ' "$1"
     wanted=all
     keep_going="-k 0"
     [ -e "$out/$1/build.ninja" ] || keep_going=-k # a folder made with make stays so
@@ -137,14 +141,13 @@ build() {
         --target $wanted -- $keep_going >>"$out/$1.log" 2>&1
     rc=$?
     echo $rc >"$out/$1.rc"
-    echo "built in $(($(date +%s) - began)) s$([ $rc = 0 ] || echo ': FAILED')"
+    printf '== %-9s built in %s s%s\n' "$1" $(($(date +%s) - began)) \
+        "$([ $rc = 0 ] || echo ': FAILED')"
 }
 
 # What the AArch64 build needs beside the cross compiler, unpacked into a folder of its own: the
 # system gets no foreign architecture.
 sysroot() {
-    SNIC_SYSROOT=$out/sysroot
-    export SNIC_SYSROOT
     [ -e "$SNIC_SYSROOT/done" ] && return 0
     mkdir -p "$SNIC_SYSROOT/apt/lists/partial" "$SNIC_SYSROOT/apt/archives/partial" &&
         : >"$SNIC_SYSROOT/apt/status"
@@ -155,7 +158,7 @@ sysroot() {
         cd "$SNIC_SYSROOT" && apt-get "$@" update
         apt-get "$@" download libcmocka0 libcmocka-dev liburing2 liburing-dev libxxhash-dev &&
             for d in *.deb; do dpkg-deb -x "$d" . || exit 1; done && rm -rf ./*.deb apt && : >done
-    ) >"$out/sysroot.log" 2>&1 || { cat "$out/sysroot.log"; return 1; }
+    ) >"$out/sysroot.log" 2>&1 || cat "$out/sysroot.log"
 }
 
 # A run by day for some modules runs all of theirs; for a system, it takes turns as the whole does.
@@ -168,6 +171,11 @@ fi
 cost=$out/cost
 rm -f "$out/costs"
 gcc -O1 -o "$cost" tests/tools/cost.c || exit 1
+SNIC_SYSROOT=$out/sysroot
+export SNIC_SYSROOT
+if [ $scope != quick ] && [ "$(uname -m)" != aarch64 ]; then
+    sysroot &
+fi
 # Enough debug information for line numbers in reports; more costs a fifth of each compilation.
 fast="-O2 -g1 -DNDEBUG" checked="-O1 -g1 -DNDEBUG"
 configure main "$([ $scope = quick ] && echo 'install|slow'):" -DCMAKE_C_COMPILER=gcc \
@@ -186,7 +194,8 @@ if [ $scope != quick ]; then
         -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release -DSNIC_NO_ASSERT=ON \
         -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_EXAMPLES=OFF
     if [ "$(uname -m)" != aarch64 ]; then
-        if sysroot; then
+        wait
+        if [ -e "$SNIC_SYSROOT/done" ]; then
             configure aarch64 "slow:base|ring|cuckoo" \
                 -DCMAKE_C_FLAGS_RELWITHDEBINFO="$fast" \
                 -DCMAKE_TOOLCHAIN_FILE="$root/tests/aarch64.cmake" -DSNIC_BUILD_BENCH=OFF
@@ -197,6 +206,7 @@ if [ $scope != quick ]; then
         fi
     fi
 fi
+wait
 
 resume=
 if [ $scope = nightly ]; then
@@ -212,7 +222,16 @@ python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" --cost "
     $([ $scope = nightly ] && echo "--night-in main,asan,tsan" ||
         echo "--day ${SNIC_TURN:-0} $rotate") \
     ${resume:+--resume "$resume"} $builds || exit 1
-for b in $builds; do build "${b%%=*}"; done
+# The single header's one large file takes a CPU for long: it is compiled beside the others.
+: >"$out/single.built"
+for b in $builds; do
+    case $b in single=*) build single >"$out/single.built" & ;; esac
+done
+for b in $builds; do
+    case $b in single=*) ;; *) build "${b%%=*}" ;; esac
+done
+wait
+cat "$out/single.built"
 
 # ThreadSanitizer of older compilers does not survive the address randomisation of newer kernels.
 run=
