@@ -254,7 +254,7 @@ static void body_calm(struct run *x)
 static void test_ddp_random_calm_converges(void **state)
 {
     (void)state;
-    run_each(support_scale(200, 5000), body_calm);
+    run_each(support_rounds(200, 5000), body_calm);
 }
 
 static void body_lossy(struct run *x)
@@ -268,7 +268,7 @@ static void body_lossy(struct run *x)
 static void test_ddp_random_lossy_converges(void **state)
 {
     (void)state;
-    run_each(support_scale(300, 10000), body_lossy);
+    run_each(support_rounds(300, 10000), body_lossy);
 }
 
 static void body_cas(struct run *x)
@@ -281,7 +281,7 @@ static void body_cas(struct run *x)
 static void test_ddp_random_cas_atomic(void **state)
 {
     (void)state;
-    run_each(support_scale(300, 10000), body_cas);
+    run_each(support_rounds(300, 10000), body_cas);
 }
 
 static void body_members(struct run *x)
@@ -298,7 +298,7 @@ static void body_members(struct run *x)
 static void test_ddp_random_members_come_and_go(void **state)
 {
     (void)state;
-    run_each(support_scale(300, 10000), body_members);
+    run_each(support_rounds(300, 10000), body_members);
 }
 
 static uint64_t run_purged;
@@ -357,7 +357,7 @@ static void body_restart(struct run *x)
 static void test_ddp_random_restart_keeps_promise(void **state)
 {
     (void)state;
-    run_each(support_scale(300, 10000), body_restart);
+    run_each(support_rounds(300, 10000), body_restart);
 }
 
 int main(int argc, char **argv)

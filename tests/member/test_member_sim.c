@@ -12,7 +12,7 @@ static struct sim sim;
 /* Every promise of the header, under swarms of faults; the seed of a failure is printed. */
 static void test_member_sim_swarm_is_safe_and_recovers(void **state)
 {
-    uint64_t count = support_scale(1000, 100000);
+    uint64_t count = support_rounds(600, 100000);
     uint64_t steps = 0, epochs = 0, restarts = 0, acked = 0, gone = 0, changed = 0;
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
