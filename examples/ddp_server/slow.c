@@ -12,6 +12,8 @@
 
 #define SLOW_ARGS_MAX 32u       /* of a command; the last one has the count of the others */
 #define SLOW_ARG_BYTES_MAX 128u /* of an argument, and how many more there were */
+#define SLOW_REPLY_BYTES                                                                           \
+    ((size_t)4 << 20) /* of the newest entries, about: a loop makes it at once */
 
 struct slow_entry {
     struct snic_link link; /* newest first */
@@ -96,6 +98,17 @@ void ds_slow_free(struct ds_node *n)
     slow_cut(n, 0);
 }
 
+/* How many of the newest @p most fit in a reply. */
+static int64_t slow_fits(const struct ds_node *n, int64_t most)
+{
+    const struct snic_link *l = n->slow.next;
+    int64_t count = 0;
+
+    for (size_t bytes = 0; count < most && bytes < SLOW_REPLY_BYTES; l = l->next, count++)
+        bytes += SNIC_CONTAINER(l, const struct slow_entry, link)->rest.size;
+    return count;
+}
+
 /* SLOWLOG GET [count] */
 static void slow_get(struct ds_call *k)
 {
@@ -110,6 +123,7 @@ static void slow_get(struct ds_call *k)
     }
     if (count == -1 || (uint64_t)count > n->slow_count)
         count = (int64_t)n->slow_count;
+    count = slow_fits(n, count);
     resp_put_count(k->reply, '*', count);
     for (; count > 0; count--, l = l->next) {
         const struct slow_entry *e = SNIC_CONTAINER(l, struct slow_entry, link);

@@ -16,6 +16,7 @@
 #define SETTINGS_PERCENT_DEFAULT 25
 #define SETTINGS_CLIENTS_DEFAULT ((uint64_t)1 << 30)
 #define SETTINGS_QUERY_LEAST (1u << 20)
+#define SETTINGS_SLOW_MAX 10000 /* commands that SLOWLOG keeps, of up to 6 KB each */
 
 static const char *const settings_classes[] = {"normal", "slave", "pubsub"};
 static const char *const settings_names[] = {"client-output-buffer-limit",
@@ -146,7 +147,7 @@ static const char *settings_clients(struct resp_settings *s, const char *value)
     return NULL;
 }
 
-/* A whole number, of which the least is 0 or -1. */
+/* A whole number: from -1 on, or 0 to SETTINGS_SLOW_MAX. */
 static const char *settings_number(const char *value, int64_t least, int64_t *out)
 {
     const char *digits = value + (value[0] == '-');
@@ -161,6 +162,8 @@ static const char *settings_number(const char *value, int64_t least, int64_t *ou
     if (v < least)
         return least < 0 ? "argument must be between -1 and 9223372036854775807 inclusive"
                          : "argument must be between 0 and 9223372036854775807 inclusive";
+    if (least == 0 && v > SETTINGS_SLOW_MAX)
+        return "this server keeps at most 10000";
     *out = v;
     return NULL;
 }

@@ -290,6 +290,21 @@ def test_commands_of_many_arguments(binary):
         assert c.cmd("EXISTS", *["a"] * 4096) == 0
 
 
+def test_a_long_slowlog(binary):
+    """It has so many commands at most, and a reply so many bytes."""
+    with Cluster(binary, nodes=1).found() as k:
+        c = k.conn(0)
+        refused(c.cmd("CONFIG", "SET", "slowlog-max-len", "10001"), "at most 10000")
+        assert c.cmd("CONFIG", "SET", "slowlog-max-len", "10000") == "OK"
+        assert c.cmd("CONFIG", "SET", "slowlog-log-slower-than", "0") == "OK"
+        for _ in range(2000):
+            c.send("EXISTS", *["k" * 128] * 40)
+        assert all(not isinstance(c.reply(), Error) for _ in range(2000))
+        assert c.cmd("SLOWLOG", "LEN") >= 2000
+        assert 800 < len(c.cmd("SLOWLOG", "GET", "-1")) < 1200
+        assert len(c.cmd("SLOWLOG", "GET", "5")) == 5
+
+
 def test_watches_that_are_not_read(binary):
     """What a client has not taken is counted, and nothing beside it is kept."""
     with Cluster(binary, nodes=1, options=["--value-max", "1M"]).found() as k:
