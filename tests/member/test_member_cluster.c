@@ -568,7 +568,7 @@ static void test_member_cluster_seeds_of_old_defects(void **state)
 
 static void test_member_cluster_many_seeds(void **state)
 {
-    uint64_t count = support_rounds(200, 4000);
+    uint64_t count = support_rounds(100, 4000);
     (void)state;
     for (uint64_t i = 1; i <= count; i++)
         all_things(support_seed() * 1000003 + i);
