@@ -188,8 +188,9 @@ static inline uint64_t qos_time(struct qos *q, uint64_t now_ns)
     return q->now_ns;
 }
 
-/** The time in a call from outside. The clock is read once per iteration of the loop, and again
- *  after SNIC_QOS__CALLS of them: what lies between is less than any latency that counts. */
+/** The time in a call from outside. The clock is read in the first one of an iteration of the loop,
+ *  and again after SNIC_QOS__CALLS of them. So what an iteration does between two calls counts as
+ *  the device's time, as does what it does before it takes a completion. */
 static inline uint64_t qos_clock(struct qos *q)
 {
     uint64_t tick = snic_loop_now(q->io.loop);
