@@ -230,7 +230,7 @@ static void one(uint32_t transport)
 static void many(uint32_t transport)
 {
     uint64_t from = number("SNIC_SIM_FROM", 100 + support_seed());
-    uint64_t count = number("SNIC_SIM_COUNT", support_rounds(20, 300));
+    uint64_t count = number("SNIC_SIM_COUNT", support_rounds(12, 300));
     for (uint64_t i = 0; i < count; i++)
         run(transport, from + i, 600, number("SNIC_SIM_TRACE", 0) != 0);
 }
