@@ -50,6 +50,8 @@ static void learn_spec(struct sim_spec *s, const struct learn_device *d, uint32_
     }
     s->device = d->device;
     s->time_ns /= d->time_part;
+    if (load == MIXED)
+        s->warm_ns = 2000 * MS; /* what learning may take */
 }
 
 static void learn_by_hand(struct sim_spec *s, const struct learn_device *d)
@@ -195,7 +197,6 @@ static void learn_stale(const struct learn_device *d)
         struct sim_spec ours;
         char name[96];
         learn_spec(&hand, d, SNIC_SSD_CLEAN, MIXED);
-        hand.warm_ns = 2000 * MS;
         ours = hand;
         learn_by_hand(&hand, d);
         learn_itself(&ours);

@@ -56,7 +56,8 @@ static void fuzz_open(struct fuzz *f)
     b = take(f);
     o.groups_max = b >> 6;
     o.flags |= (b & 3u) << 4; /* CREDIT_LATEST, NO_EXPRESS */
-    if (b / 4 % 4 == 0) {     /* express reads of many KiB, and of any size */
+    o.flags |= (b >> 4 & 1u) * SNIC_GIMBAL_LEARN;
+    if (b / 4 % 4 == 0) { /* express reads of many KiB, and of any size */
         o.quantum_bytes = SNIC_GIMBAL_SLOT_MAX;
         o.bucket_bytes = 1u << 20;
     }
