@@ -248,8 +248,10 @@ static void dpu_drain(struct ex_dpu *base)
 {
     struct kv_dpu *d = dpu_of(base);
 
-    if (d->qos != NULL)
+    if (d->qos != NULL) {
+        kv_qos_keep(d->config, d->qos);
         kv_qos_uncap(d->qos);
+    }
 }
 
 static void dpu_drained(struct ex_dpu *base)

@@ -128,6 +128,8 @@ static void kv_tenants_options(struct kv_config *c)
     t->databases = (uint32_t)c->databases;
     if (!t->on && c->tenants_set)
         ex_usage("--tenant and --tenant-by need --qos gimbal");
+    if (!t->on && c->devices != NULL)
+        ex_usage("--devices needs --qos gimbal");
     if (!t->on && (c->thresh_min_us != 0 || c->thresh_max_us != 0 || c->write_cost != 0))
         ex_usage("--thresh-min, --thresh-max and --write-cost need --qos gimbal");
     if ((c->thresh_min_us != 0 ? c->thresh_min_us : 250) >=
@@ -218,13 +220,18 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          0, 0, kv_tenant_option},
         {"thresh-min", EX_NUMBER, &c->thresh_min_us, "US",
          "with --qos: the device's latency that means no congestion, a little above the highest of "
-         "one request at a time; default 250",
+         "one request at a time; default: learned",
          1, 10000000, NULL},
         {"thresh-max", EX_NUMBER, &c->thresh_max_us, "US",
-         "with --qos: the latency that means overload, above the lowest at full load; default 1500",
+         "with --qos: the latency that means overload, above the lowest at full load; default: "
+         "learned",
          2, 10000000, NULL},
         {"write-cost", EX_NUMBER, &c->write_cost, "1..32",
-         "with --qos: what a write costs at worst, in reads of its size; default 9", 1, 32, NULL},
+         "with --qos: what a write costs at worst, in reads of its size; default: 9, or what was "
+         "learned if it is more",
+         1, 32, NULL},
+        {"devices", EX_TEXT, &c->devices, "FILE",
+         "with --qos: keep here what the switch learns of the device", 0, 0, NULL},
         {"device-depth", EX_NUMBER, &c->device_depth, "N", "most requests on it; default 1024", 1,
          32768, NULL},
         {"single-process", EX_FLAG, &c->server.single_process, NULL, "both roles as threads", 0, 0,

@@ -2,6 +2,7 @@
 /* The storage switch under the image, and its figures on both sides. */
 #include "qos.h"
 
+#include "../devices.h"
 #include "../server/memory.h"
 
 #include <inttypes.h>
@@ -37,6 +38,7 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
     const struct kv_tenants *t = &c->tenants;
     struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_WAITS};
     struct snic_gimbal_opts g = {.opts_size = sizeof(g),
+                                 .flags = SNIC_GIMBAL_LEARN,
                                  .rate_start = KV_QOS_RATE_START,
                                  .quantum_bytes = KV_QOS_QUANTUM,
                                  .thresh_min_ns = c->thresh_min_us * 1000,
@@ -70,7 +72,13 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
     }
     if (r != 0)
         ex_die("cannot set up the storage switch (--qos): %s", snic_strerror(r));
+    ex_devices_begin(c->devices, c->server.file, out);
     return out;
+}
+
+void kv_qos_keep(const struct kv_config *c, const struct snic_io *io)
+{
+    ex_devices_keep(c->devices, c->server.file, io);
 }
 
 void kv_qos_uncap(struct snic_io *io)

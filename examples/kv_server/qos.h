@@ -13,6 +13,8 @@
 
 /** The switch in front of @p io, with the tenants of @p c; exits on failure. For ex_image_opts. */
 struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void **memory);
+/** Keep what it has learned of the device (--devices). */
+void kv_qos_keep(const struct kv_config *c, const struct snic_io *io);
 /** Lift the caps of all tenants, so that the shutdown does not wait for I/Os delayed by them. */
 void kv_qos_uncap(struct snic_io *io);
 /** Statistics of the device. */

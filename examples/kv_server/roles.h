@@ -28,9 +28,10 @@ struct kv_config {
     uint64_t cache_entries;
     enum kv_offload_mode offload;
     uint64_t device_depth;  /**< requests on the device at once                             */
-    uint64_t thresh_min_us; /**< the switch's (gimbal.h); 0: its default                   */
+    uint64_t thresh_min_us; /**< the switch's (gimbal.h); 0: learned                       */
     uint64_t thresh_max_us; /**< likewise                                                  */
     uint64_t write_cost;    /**< likewise: the worst                                       */
+    const char *devices;    /**< file of what the switch has learned, or NULL              */
     uint64_t message_max;   /**< of a command                                               */
     uint64_t databases;
     const char *seed; /**< 32 hex digits, set by the supervisor for its roles        */

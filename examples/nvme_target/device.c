@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* What namespaces are on: files, block devices, memory; and the switch in front. */
+#include "../devices.h"
 #include "target.h"
 
 #include <errno.h>
@@ -122,7 +123,8 @@ static int tenant_add(struct tg_namespace *ns, const struct tg_tenant *t, struct
 static int put_switch(struct tg_namespace *ns, struct tg_error *e)
 {
     struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_AUTO};
-    struct snic_gimbal_opts g = {.opts_size = sizeof(g), .groups_max = TG_SHARES};
+    struct snic_gimbal_opts g = {
+        .opts_size = sizeof(g), .flags = SNIC_GIMBAL_LEARN, .groups_max = TG_SHARES};
     o.tenants_max = 256;
     o.gimbal = &g;
     size_t size = snic_qos_memsize(ns->device, &o);
@@ -139,6 +141,8 @@ static int put_switch(struct tg_namespace *ns, struct tg_error *e)
         return tg_fail(e, "--fair: a group of hosts: %s", snic_strerror(r));
     for (uint32_t i = 0; r == 0 && i < tg.tenant_count; i++)
         r = tenant_add(ns, &tg.tenants[i], e);
+    if (r == 0)
+        ex_devices_begin(tg.devices, ns->path, ns->io);
     return r;
 }
 
@@ -161,6 +165,8 @@ int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg
 
 void tg_close(struct tg_namespace *ns)
 {
+    if (ns->io != NULL && ns->qos != NULL)
+        ex_devices_keep(tg.devices, ns->path, ns->io);
     if (ns->io != NULL)
         snic_io_close(ns->io);
     else if (ns->device != NULL)

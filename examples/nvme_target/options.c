@@ -174,6 +174,8 @@ static void check(void)
         ex_usage("--weight has no effect without --fair");
     if (tg.steer_cpu && tg.loops == 1)
         ex_usage("--steer-cpu has no effect without --loops");
+    if (tg.devices != NULL && !tg.fair)
+        ex_usage("--devices has no effect without --fair");
     if (tg.auth_groups != 0 && tg.auth_keys == NULL)
         ex_usage("--auth-groups has no effect without --auth-keys");
     if (!snic_is_pow2(tg.transfer))
@@ -224,6 +226,8 @@ static const struct ex_option table[] = {
      0, 0, NULL},
     {"fair", EX_FLAG, &tg.fair, NULL,
      "share each device among the hosts by their weights, with Gimbal's switch", 0, 0, NULL},
+    {"devices", EX_TEXT, &tg.devices, "FILE",
+     "with --fair: keep here what the switches learn of the devices", 0, 0, NULL},
     {"weight", EX_PARSE, NULL, "HOSTNQN=N", "with --fair: the weight of a host (1)", 0, 0,
      option_weight},
     {"connections", EX_NUMBER, &tg.connections, "N",

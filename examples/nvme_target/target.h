@@ -145,6 +145,7 @@ struct tg_options {
     uint32_t auth_groups; /* 0: the default */
     enum ex_level level;
     int fair;
+    const char *devices; /* file of what the switches have learned, or NULL */
     int cached;
     int steer_cpu;
 };

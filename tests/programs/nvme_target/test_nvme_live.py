@@ -479,5 +479,37 @@ def test_reservations_damaged_named(target, driver):
         assert t.start() is None and "is of another one" in t.log()
 
 
+def test_what_is_learned_is_kept(target, driver):
+    """--devices: saved at the stop, used at the next start; damaged, it is named and replaced."""
+    with serving(target, driver, LINES) as (t, a):
+        a.good("close")
+        t.stop()
+        kept, disk = t.path("devices"), t.path("disk")
+        with open(disk, "wb") as f:
+            f.truncate(1 << 20)
+        t.write([*LINES[:2], "namespace %s 1 file=%s" % (NQN, disk)])
+        for damage in (None, None, b"snicstore devices 1\nend 00000000\n"):
+            if damage is not None:
+                with open(kept, "wb") as f:
+                    f.write(damage)
+            known = os.path.exists(kept) and damage is None
+            before = t.log()
+            assert t.start(["--fair", "--devices", kept]) is None, t.log()
+            log = t.log()[len(before):]
+            assert ("the device is known" in log) == known, log
+            assert ("wrong checksum" in log and kept in log) == (damage is not None), log
+            b = Host(driver, t)
+            b.good("connect")
+            for k in range(64):
+                b.good("read", 1, k)
+            b.close()
+            t.stop()
+            with open(kept, encoding="utf-8") as f:
+                lines = f.read().splitlines()
+            assert lines[0] == "snicstore devices 1" and lines[-1].startswith("end "), lines
+            assert len(lines) == 3 and " file " in lines[1] and lines[1].endswith(disk), lines
+        t.start(["--fair"])
+
+
 if __name__ == "__main__":
     sys.exit(run([f for n, f in list(globals().items()) if n.startswith("test_")], sys.argv, 2))

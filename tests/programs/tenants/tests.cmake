@@ -14,3 +14,9 @@ if(Python3_FOUND AND TARGET tenants AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SI
     set_property(TEST tenants PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
   endif()
 endif()
+# What programs keep of the devices that their switches have learned.
+snic_test(device_profile gimbal SOURCES ${PROJECT_SOURCE_DIR}/examples/device_profile.c
+          LABELS tenants)
+if(TARGET test_device_profile)
+  target_include_directories(test_device_profile PRIVATE ${PROJECT_SOURCE_DIR}/examples)
+endif()
