@@ -110,15 +110,11 @@ kernel() {
     echo "${1%-strict}" 2>/dev/null >"$queue/scheduler" || return
     case $1 in *-strict) echo 1 2>/dev/null >"$queue/iosched/strict_guarantees" ;; esac
 }
-# ours CASE: calibrated first, so that the CPUs' time of the run alone counts
+# ours CASE
 ours() {
     kernel none
-    load auto "$loop" "$work/$1.both" --auto --seconds 2
-    found=$(awk '$1 == "thresholds" { print "--thresh-min", $2, "--thresh-max", $5 }
-        /^worst write cost/ { print "--write-cost", $4 + 0 }' "$work/auto")
     w=$(busy)
-    # shellcheck disable=SC2086
-    load ours "$loop" "$work/$1.both" $found
+    load ours "$loop" "$work/$1.both"
     count "$1" ours $(($(busy) - w)) ours
 }
 # peer CASE NAME: a process for each tenant
@@ -164,7 +160,7 @@ while [ $((round += 1)) -le "$rounds" ]; do
     alone file "$work/disk"
     load fifo "$work/disk" "$work/file.both" --scheduler fifo
     count file fifo - fifo
-    load ours "$work/disk" "$work/file.both" --auto
+    load ours "$work/disk" "$work/file.both"
     count file ours - ours
 done
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Measures what a device can do, for users that need it beforehand: the static models of ReFlex and
- * PARDA, and --auto, which chooses Gimbal's parameters. Each step takes a second; writes are
- * measured only where tenants write, too.
+ * PARDA. Each step takes a second.
  */
 #include "tenants.h"
 
@@ -13,9 +12,6 @@
 /* What one step measured. */
 struct calibrate_step {
     double mean_ns;
-    double p90_ns;
-    double p99_ns;
-    double p999_ns;
     double bytes_per_s;
 };
 
@@ -53,9 +49,6 @@ static int calibrate_run(struct calibrate_step *out, struct device *d, uint64_t 
         if (h->count == 0)
             ex_die("the device has not completed an I/O for a second");
         out->mean_ns = (double)h->sum / (double)h->count;
-        out->p90_ns = (double)snic_hist_quantile(h, 900000);
-        out->p99_ns = (double)snic_hist_quantile(h, 990000);
-        out->p999_ns = (double)snic_hist_quantile(h, 999000);
         out->bytes_per_s = report_rate(&r.tenants[0]);
     }
     run_free(&r);
@@ -72,30 +65,5 @@ int calibrate_speed(struct calibration *c, struct device *d, uint64_t seed)
         return 1;
     c->read_ns = alone.mean_ns;
     c->reads_per_s = full.bytes_per_s / 4096;
-    return 0;
-}
-
-int calibrate_latency(struct calibration *c, struct device *d, uint64_t seed, uint32_t write_bytes)
-{
-    struct calibrate_step alone;
-    struct calibrate_step full;
-    struct calibrate_step other;
-
-    if (calibrate_run(&alone, d, seed, JOB_READ, 131072, 1) != 0 ||
-        calibrate_run(&full, d, seed, JOB_READ, 131072, 8) != 0)
-        return 1;
-    c->alone_ns = alone.p90_ns;
-    c->pause_ns = alone.p999_ns;
-    c->full_ns = full.p99_ns;
-    c->write_cost = 0;
-    if (write_bytes == 0)
-        return 0;
-    if (calibrate_run(&alone, d, seed, JOB_WRITE, 131072, 1) != 0 ||
-        calibrate_run(&full, d, seed, JOB_READ, write_bytes, 32) != 0 ||
-        calibrate_run(&other, d, seed, JOB_WRITE, write_bytes, 32) != 0)
-        return 1;
-    c->alone_ns = c->alone_ns > alone.p90_ns ? c->alone_ns : alone.p90_ns;
-    c->pause_ns = c->pause_ns > alone.p999_ns ? c->pause_ns : alone.p999_ns;
-    c->write_cost = full.bytes_per_s / other.bytes_per_s;
     return 0;
 }

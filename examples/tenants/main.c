@@ -24,7 +24,6 @@
 #define MAIN_SIZE_MAX (UINT64_C(1) << 50)
 #define MAIN_DCT983_READS 407000.0 /* 4 KiB reads per second: device scale 1 */
 #define MAIN_COST_MAX 32.0
-#define MAIN_DCT983_RATIO 6 /* thresh_max over thresh_min, the paper's */
 
 struct options {
     const char *job;
@@ -38,9 +37,8 @@ struct options {
     uint64_t seed;
     uint64_t thresh_min_us;
     uint64_t thresh_max_us;
-    int calibrate;
     double scale;      /* 0: measured */
-    double write_cost; /* 0: default */
+    double write_cost; /* 0: learned */
 };
 
 /* ---- The job file ---- */
@@ -230,18 +228,17 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
          "the scheduler of the tenants' I/Os; default gimbal", 0, 0, main_scheduler_parse},
         {"thresh-min", EX_NUMBER, &o->thresh_min_us, "US",
          "gimbal: the latency that means no congestion, a little above the highest with one I/O "
-         "at a time; default 250",
+         "at a time; default: learned",
          1, 10000000, NULL},
         {"thresh-max", EX_NUMBER, &o->thresh_max_us, "US",
-         "gimbal: the latency that means overload, above the lowest at full load; default 1500", 1,
-         10000000, NULL},
+         "gimbal: the latency that means overload, above the lowest at full load; default: "
+         "learned",
+         1, 10000000, NULL},
         {"write-cost", EX_PARSE, &o->write_cost, "1..32",
-         "gimbal: what a write costs at worst, in reads of its size; default 9", 0, 0,
-         main_cost_parse},
-        {"auto", EX_FLAG, &o->calibrate, NULL,
-         "gimbal: measure the device for 2 s (5 s when tenants write) and choose both, and the "
-         "worst write cost",
-         0, 0, NULL},
+         "gimbal: what a write costs at worst, in reads of its size; default: 9, or what was "
+         "learned if "
+         "it is more",
+         0, 0, main_cost_parse},
         {"device-scale", EX_PARSE, &o->scale, "0.0001..10000",
          "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 2 s", 0, 0,
          main_scale_parse},
@@ -275,10 +272,8 @@ static void main_check_options(const struct options *o, const struct device *d)
         ex_usage("--direct and --overwrite need --device");
     if (o->warmup >= o->seconds)
         ex_usage("--warmup must be less than --seconds");
-    if (o->calibrate && set)
-        ex_usage("--auto excludes --thresh-min, --thresh-max and --write-cost: it chooses them");
-    if (strcmp(o->scheduler, "gimbal") != 0 && (o->calibrate || set))
-        ex_usage("--thresh-min, --thresh-max, --write-cost and --auto need --scheduler gimbal");
+    if (strcmp(o->scheduler, "gimbal") != 0 && set)
+        ex_usage("--thresh-min, --thresh-max and --write-cost need --scheduler gimbal");
     if ((o->thresh_min_us != 0 ? o->thresh_min_us : 250) >=
         (o->thresh_max_us != 0 ? o->thresh_max_us : 1500))
         ex_usage("--thresh-min must be less than --thresh-max");
@@ -286,60 +281,14 @@ static void main_check_options(const struct options *o, const struct device *d)
 
 /* ---- Calibration ---- */
 
-/*
- * The paper's advice (section 4.2): the lower threshold above the highest latency of one I/O at a
- * time, the upper one above what a device has that is just full; the worst write cost is how much
- * faster reads are. A virtual disk also pauses, and what a single I/O waits for is no congestion:
- * the lower threshold leaves out the worst tenth, the upper one is above all but one in a thousand.
- */
-static void main_parameters(struct snic_gimbal_opts *g, const struct calibration *c)
-{
-    double low = c->alone_ns * 1.25;
-    double high = low * MAIN_DCT983_RATIO;
-
-    if (high < c->full_ns * 1.5)
-        high = c->full_ns * 1.5;
-    if (high < c->pause_ns * 2)
-        high = c->pause_ns * 2;
-    g->thresh_min_ns = ((uint64_t)low / 1000 + 1) * 1000;
-    g->thresh_max_ns = ((uint64_t)high / 1000 + 2) * 1000;
-    printf("thresholds %" PRIu64 " us and %" PRIu64 " us: 128 KiB I/Os take up to %.0f us alone "
-           "(90 %%; 99.9 %%: %.0f us), %.0f us eight at a time (99 %%)\n",
-           g->thresh_min_ns / 1000, g->thresh_max_ns / 1000, c->alone_ns / 1000, c->pause_ns / 1000,
-           c->full_ns / 1000);
-    if (c->write_cost == 0)
-        return;
-    low = c->write_cost < 1 ? 1 : c->write_cost > MAIN_COST_MAX ? MAIN_COST_MAX : c->write_cost;
-    g->write_cost_worst = (uint32_t)(low * SNIC_GIMBAL_COST_ONE + 0.5);
-    printf("worst write cost %.2f: reads have %.2f times the bandwidth of writes\n",
-           (double)g->write_cost_worst / SNIC_GIMBAL_COST_ONE, c->write_cost);
-}
-
-/* The largest I/O of the jobs that write, 0: none does. */
-static uint32_t main_write_bytes(const struct job_list *jobs)
-{
-    uint32_t most = 0;
-
-    for (unsigned i = 0; i < jobs->count; i++)
-        if (jobs->jobs[i].kind != JOB_READ && job_block_max(&jobs->jobs[i]) > most)
-            most = job_block_max(&jobs->jobs[i]);
-    return most;
-}
-
 /* @return 0; 1 interrupted */
-static int main_calibrate(const struct options *o, struct device *d, const struct job_list *jobs,
-                          struct run_opts *run, struct snic_gimbal_opts *g)
+static int main_calibrate(const struct options *o, struct device *d, struct run_opts *run)
 {
     int known = d->model != NULL && strncmp(d->model, "dct983", 6) == 0;
     int scaled = strcmp(o->scheduler, "reflex") == 0 || strcmp(o->scheduler, "parda") == 0;
     struct calibration c;
 
     run->device_scale = o->scale != 0 ? o->scale : 1;
-    if (o->calibrate) {
-        if (calibrate_latency(&c, d, o->seed, main_write_bytes(jobs)) != 0)
-            return 1;
-        main_parameters(g, &c);
-    }
     if (scaled && o->scale == 0 && !known) {
         if (calibrate_speed(&c, d, o->seed) != 0)
             return 1;
@@ -349,6 +298,15 @@ static int main_calibrate(const struct options *o, struct device *d, const struc
                run->device_scale, c.reads_per_s, c.read_ns / 1000);
     }
     return 0;
+}
+
+static void main_print_learned(const struct snic_gimbal_learned *l)
+{
+    printf("thresholds %" PRIu64 " us and %" PRIu64 " us, worst write cost %.2f, %" PRIu32
+           " slots: a read of 128 KiB takes %" PRIu64 " us alone, a write %" PRIu64 " us\n",
+           (l->thresh_min_ns + 500) / 1000, (l->thresh_max_ns + 500) / 1000,
+           (double)l->write_cost_worst / SNIC_GIMBAL_COST_ONE, l->slot_threshold,
+           (l->profile.read_ns + 500) / 1000, (l->profile.write_ns + 500) / 1000);
 }
 
 /* ---- Main ---- */
@@ -435,7 +393,7 @@ int main(int argc, char **argv)
     static struct device d;
     static struct job_list jobs;
     static double solo[JOB_SECTIONS_MAX];
-    struct snic_gimbal_opts gimbal = {.opts_size = sizeof(gimbal)};
+    struct snic_gimbal_opts gimbal = {.opts_size = sizeof(gimbal), .flags = SNIC_GIMBAL_LEARN};
     struct run_opts run = {.only = -1, .gimbal = &gimbal};
     struct run r;
     struct report p = {.run = &r};
@@ -471,13 +429,14 @@ int main(int argc, char **argv)
     run.warmup_ns = o.warmup * 1000000000;
     run.stats_ns = o.stats * 1000000000;
     run.seed = o.seed;
-    if (main_calibrate(&o, &d, &jobs, &run, &gimbal) != 0 ||
-        (o.solo > 0 && main_solo(&o, &d, &jobs, solo) != 0))
+    if (main_calibrate(&o, &d, &run) != 0 || (o.solo > 0 && main_solo(&o, &d, &jobs, solo) != 0))
         ex_die("interrupted before the run");
     run_tenants(&r, &d, &jobs, &run);
     p.solo = o.solo > 0 ? solo : NULL;
     p.device = d.path != NULL ? d.path : d.model;
     report_table(&p, stdout);
+    if (r.has_view)
+        main_print_learned(&r.learned);
     main_write(svg, o.svg, &p, report_svg);
     main_write(json, o.json, &p, report_json);
     status = r.errors > 0;

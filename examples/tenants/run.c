@@ -483,6 +483,7 @@ static void run_drain(struct run *r)
     snic_loop_cancel(loop, &r->bin_timer);
     if (r->opts.scheduler == &sched_gimbal) {
         snic_gimbal_get_view(sched_gimbal_switch(r->sched), &r->view);
+        snic_gimbal_get_learned(sched_gimbal_switch(r->sched), &r->learned);
         r->has_view = 1;
         run_uncap(r);
         run_pump(r, now);

@@ -135,6 +135,7 @@ struct run {
     struct run_bin (*bin)[RUN_BINS_MAX]; /* [section][bin] */
     struct snic_hist *bin_latency;       /* [section], of the current bin */
     struct snic_gimbal_view view;        /* at the end, with gimbal */
+    struct snic_gimbal_learned learned;  /* likewise */
     int has_view;
 };
 
@@ -148,16 +149,10 @@ void run_free(struct run *r);
 struct calibration {
     double read_ns;     /* 4 KiB reads one at a time: mean latency                        */
     double reads_per_s; /* 64 at a time                                                   */
-    double alone_ns;    /* 128 KiB I/Os one at a time: what 90 of 100 stay below          */
-    double pause_ns;    /* likewise, 999 of 1000                                          */
-    double full_ns;     /* 128 KiB reads eight at a time: what 99 of 100 stay below       */
-    double write_cost;  /* bandwidth of reads over that of writes; 0: not measured        */
 };
 
-/** Measure read_ns and reads_per_s. @return 0; 1 interrupted */
+/** @return 0; 1 interrupted */
 int calibrate_speed(struct calibration *c, struct device *d, uint64_t seed);
-/** Measure the rest; @p write_bytes: the writes' size, 0: none. @return 0; 1 interrupted */
-int calibrate_latency(struct calibration *c, struct device *d, uint64_t seed, uint32_t write_bytes);
 
 /* ---- Reports ---- */
 

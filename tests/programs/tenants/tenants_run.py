@@ -87,8 +87,8 @@ def measured_until(wanted, *args):
 
 
 def measured_alone(*args):
-    """The same with --auto or --solo, which measure for a second each. One in which the machine did
-    not do a single I/O measured nothing: again."""
+    """The same with --solo or a scheduler that is calibrated, which measure for a second each. One
+    in which the machine did not do a single I/O measured nothing: again."""
     path = fresh("out.json")
     for _ in range(30):
         r = subprocess.run([PLACE.program, *map(str, args), "--json", path], capture_output=True,
