@@ -7,10 +7,10 @@
  * and got none until it was back. Where there are not enough of these the learner wants quiet, one
  * I/O at a time, in the second half of an epoch: of every eighth, and as soon as rate or latency
  * are others than at the last batch, or one batch disagrees with what is known. Latencies of all
- * sizes are scaled to 128 KiB. A batch is judged by its lower quartile: an I/O that meets what the
- * device does by itself is no measure of it. While there are writes, most reads meet what the
- * device still has to do of those, however long no other I/O is there: then the least of a batch
- * counts, and raises what is known only if it is twice as much.
+ * sizes are scaled to 128 KiB. A batch is judged by its upper quartile: a virtual disk pauses, and
+ * what an I/O alone often waits for is no congestion. While there are writes, most reads meet what
+ * the device still has to do of those, however long no other I/O is there: then the least of a
+ * batch counts, and raises what is known only if it is twice as much.
  *
  * Rates come from spans in which the device was never idle, all I/Os were reads, or all writes, and
  * their latency was well above that of I/Os alone: then the rate is the device's, not its users'.
@@ -131,7 +131,7 @@ static int learn_unsettled(const struct gimbal_learn *l)
     return l->wrote && l->now_ns - l->wrote_ns < SNIC_GIMBAL__SETTLE_NS;
 }
 
-/* The lower quartile of a batch, or its least. */
+/* The upper quartile of a batch, or its least. */
 static uint64_t learn_judge(const struct gimbal_learn *l, unsigned kind)
 {
     uint64_t s[SNIC_GIMBAL__BATCH];
@@ -142,7 +142,7 @@ static uint64_t learn_judge(const struct gimbal_learn *l, unsigned kind)
             s[at] = s[at - 1];
         s[at] = l->sample[kind][i];
     }
-    return s[learn_unsettled(l) && kind != GIMBAL_LEARN_WRITE ? 0 : n / 4];
+    return s[learn_unsettled(l) && kind != GIMBAL_LEARN_WRITE ? 0 : n * 3 / 4];
 }
 
 /* By a batch, I/Os of @op alone take @ns. */

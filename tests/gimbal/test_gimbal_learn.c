@@ -160,6 +160,19 @@ static void test_gimbal_learn_follows_down_at_once_up_when_two_agree(void **stat
     assert_int_equal(f.l.known.read_ns, 100 * US);
 }
 
+/* One long pause in eight is left out, more are what the device is like. */
+static void test_gimbal_learn_pauses(void **state)
+{
+    (void)state;
+    for (unsigned pauses = 0; pauses < 4; pauses++) {
+        struct feed f;
+        feed_open(&f);
+        for (unsigned i = 0; i < 8; i++)
+            feed_run(&f, READ, 128 * KIB, i < pauses ? 5 * MS : 100 * US, 1, f.now + 1);
+        assert_int_equal(f.l.known.read_ns, pauses < 2 ? 100 * US : 5 * MS);
+    }
+}
+
 /* A busy device: quiet times find the change within two seconds, in either direction. */
 static void test_gimbal_learn_finds_changes_under_load(void **state)
 {
@@ -550,6 +563,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_learn_rate_of_idle_device_counts_nothing),
         cmocka_unit_test(test_gimbal_learn_write_cost_only_rises),
         cmocka_unit_test(test_gimbal_learn_follows_down_at_once_up_when_two_agree),
+        cmocka_unit_test(test_gimbal_learn_pauses),
         cmocka_unit_test(test_gimbal_learn_finds_changes_under_load),
         cmocka_unit_test(test_gimbal_learn_reads_among_writes_raise_nothing),
         cmocka_unit_test(test_gimbal_learn_quiet_ends_by_itself),
