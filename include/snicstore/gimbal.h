@@ -123,12 +123,13 @@
  * slot_threshold and rate_max, where they are 0, begin with their defaults, or with what follows
  * from a profile that was stored (snic_gimbal_profile_set()), and then follow the device:
  *   - The latency of I/Os that have the device for themselves is measured (the upper quartile of
- *     eight), twice a second if there are such: thresh_min_ns is 1.25 times that of a read of 128
- * KiB. Where the traffic leaves none alone the switch sends eight I/Os one by one: after init, when
- * rate or latency have changed, and every 4 s (a quiet time: 8 ms at most, 62 ms until something is
- *     known and of devices that take milliseconds). The controller learns nothing from these. Other
- * sizes, and writes where there are no reads, are scaled by the latencies of the SSD that the
- * defaults were made for.
+ *     eight), twice a second if there are such: thresh_min_ns is 1.25 times that of a read of
+ *     128 KiB, or of a write if that takes longer. Where the
+ *     traffic leaves none alone the switch sends eight I/Os one by one: after init, when rate or
+ *     latency have changed, and every 4 s (a quiet time: 8 ms at most, 62 ms until something is
+ *     known and of devices that take milliseconds). The controller learns nothing from these.
+ *     Other sizes, and writes where there are no reads, are scaled by the latencies of the SSD that
+ *     the defaults were made for.
  *   - The rate of reads while the device has more than it can do gives thresh_max_ns: six times
  *     thresh_min_ns, or the time that 2.75 times the slots take at that rate if that is more. It
  *     gives the slots, too, eight or one and a half times what that rate needs at that latency,

@@ -388,7 +388,9 @@ void gimbal_learn_tune(const struct snic_gimbal_profile *p, uint32_t slot_bytes,
         out->rate_max = snic_min_u64(any * 5 / 2, SNIC_GIMBAL_RATE_MAX);
     if (alone == 0)
         return;
-    out->thresh_min_ns = alone + alone / 4;
+    /* Of an SSD with a buffer writes are the faster ones. */
+    uint64_t slow = snic_max_u64(alone, p->write_ns);
+    out->thresh_min_ns = slow + slow / 4;
     out->thresh_max_ns = 6 * out->thresh_min_ns;
     if (reads == 0)
         return;

@@ -113,6 +113,20 @@ static void test_gimbal_learn_rate_gives_thresholds_slots_ceiling(void **state)
     assert_in_range(t.rate_max, 3000000000, 3400000000);
 }
 
+static void test_gimbal_learn_slower_of_reads_and_writes_counts(void **state)
+{
+    (void)state;
+    struct snic_gimbal_profile p = {.opts_size = sizeof(p), .read_ns = 100 * US};
+    struct gimbal_tuning t;
+    p.write_ns = 80 * US;
+    gimbal_learn_tune(&p, 128 * KIB, &t);
+    assert_int_equal(t.thresh_min_ns, 125 * US);
+    p.write_ns = 800 * US;
+    gimbal_learn_tune(&p, 128 * KIB, &t);
+    assert_int_equal(t.thresh_min_ns, 1000 * US);
+    assert_int_equal(t.thresh_max_ns, 6000 * US);
+}
+
 /* What its users ask for is no rate of the device. */
 static void test_gimbal_learn_rate_of_idle_device_counts_nothing(void **state)
 {
@@ -560,6 +574,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_learn_first_batch_decides),
         cmocka_unit_test(test_gimbal_learn_scales_sizes_and_writes),
         cmocka_unit_test(test_gimbal_learn_rate_gives_thresholds_slots_ceiling),
+        cmocka_unit_test(test_gimbal_learn_slower_of_reads_and_writes_counts),
         cmocka_unit_test(test_gimbal_learn_rate_of_idle_device_counts_nothing),
         cmocka_unit_test(test_gimbal_learn_write_cost_only_rises),
         cmocka_unit_test(test_gimbal_learn_follows_down_at_once_up_when_two_agree),
