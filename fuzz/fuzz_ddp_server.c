@@ -92,8 +92,8 @@ static void shard_open(struct setup *u, uint32_t i)
     t.value_max = (uint32_t)u->config.value_max;
     t.changes_bytes = 4096;
     size = snic_store_memsize(&t);
-    s->memory = aligned_alloc(SNIC_STORE_ALIGN, snic_align_up(size, SNIC_STORE_ALIGN));
-    need(size != 0 && s->memory != NULL && snic_store_init(&s->store, s->memory, size, &t) == 0);
+    need(size != 0);
+    need(snic_store_init(&s->store, ex_memory(&s->memory, size, "store"), size, &t) == 0);
 }
 
 static void node_open(struct setup *u, uint32_t shards)

@@ -25,6 +25,7 @@
 #include "../resp/session.h"
 #include "../resp/settings.h"
 #include "../server/front.h"
+#include "../server/memory.h"
 #include "snicstore.h"
 
 #include <pthread.h>
@@ -319,7 +320,7 @@ struct ds_shard {
     struct snic_net *net;
     struct snic_io *log;
     struct snic_store *store;
-    void *memory;
+    struct ex_memory memory;
     void *secret; /* of the cluster's key, for mac(); NULL: none */
     void *gcm;
     struct ex_front *front;

@@ -188,9 +188,9 @@ static void shard_open_store(struct ds_shard *s)
     size = snic_store_memsize(&t);
     if (size == 0)
         ex_die("these options do not fit: %s", snic_store_opts_wrong(&t));
-    s->memory = ex_memory(size, "tables and values: lower --memory or --keys");
+    (void)ex_memory(&s->memory, size, "tables and values: lower --memory or --keys");
     (void)snic_net_addr_format(&addrs[c->node], text, sizeof(text));
-    r = snic_store_init(&s->store, s->memory, size, &t);
+    r = snic_store_init(&s->store, s->memory.at, size, &t);
     if (r != 0)
         ex_die("cannot open the port of the nodes, %s (--peers, node %llu%s): %s", text,
                (unsigned long long)c->node, s->index > 0 ? ", and the shard's number" : "",
@@ -343,7 +343,7 @@ void ds_shard_close(struct ds_shard *s)
         snic_ebs_openssl_close(s->secret);
     if (s->gcm != NULL)
         snic_ebs_openssl_close(s->gcm);
-    free(s->memory);
+    ex_memory_free(&s->memory);
     free(s->clients);
     free(s->args);
     free(s->scratch);

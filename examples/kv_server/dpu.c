@@ -32,7 +32,7 @@ struct kv_dpu {
     struct ex_dpu base;
     const struct kv_config *config;
     struct snic_io *qos; /* the image's io handle, if a switch stands in front of it */
-    void *qos_memory;
+    struct ex_memory qos_memory;
     struct kv_offload user;
     uint64_t messages_sent;
     uint64_t hosts_seen;
@@ -391,7 +391,7 @@ int kv_dpu_run(struct ex_dpu *base)
 
     ex_signals(base->loop, ex_dpu_drain, base);
     r = ex_dpu_run(base);
-    free(d->qos_memory);
+    ex_memory_free(&d->qos_memory);
     free(d);
     return r;
 }

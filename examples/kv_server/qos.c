@@ -3,7 +3,6 @@
 #include "qos.h"
 
 #include "../devices.h"
-#include "../server/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +32,7 @@ static const struct kv_tenant *qos_listed(const struct kv_tenants *t, uint32_t n
     return NULL;
 }
 
-struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void **memory)
+struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, struct ex_memory *memory)
 {
     const struct kv_tenants *t = &c->tenants;
     struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_WAITS};
@@ -57,8 +56,7 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
     if (wrong != NULL)
         ex_die("cannot set up the storage switch (--qos): %s", wrong);
     size = snic_qos_memsize(io, &o);
-    *memory = ex_memory(size, "storage switch");
-    r = snic_qos_open(&out, *memory, size, io, &o);
+    r = snic_qos_open(&out, ex_memory(memory, size, "storage switch"), size, io, &o);
     for (uint32_t n = 1; r == 0 && n <= o.tenants_max; n++) {
         const struct kv_tenant *k = qos_listed(t, n);
         struct snic_gimbal_tenant_opts opts = {.opts_size = sizeof(opts)};

@@ -8,11 +8,13 @@
 #define KV_QOS_H
 
 #include "../common.h"
+#include "../server/memory.h"
 #include "control.h"
 #include "roles.h"
 
 /** The switch in front of @p io, with the tenants of @p c; exits on failure. For ex_image_opts. */
-struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void **memory);
+struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io,
+                            struct ex_memory *memory);
 /** Keep what it has learned of the device (--devices). */
 void kv_qos_keep(const struct kv_config *c, const struct snic_io *io);
 /** Lift the caps of all tenants, so that the shutdown does not wait for I/Os delayed by them. */

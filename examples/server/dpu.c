@@ -270,8 +270,8 @@ void ex_dpu_open_offload(struct ex_dpu *d, struct snic_offload_opts *o,
     size = snic_offload_memsize(o);
     if (size == 0)
         ex_die("cannot set up the offload engine: %s", snic_offload_opts_wrong(o));
-    r = snic_offload_init(&d->offload, ex_memory(size, option), size, d->loop, d->image.files, user,
-                          o);
+    r = snic_offload_init(&d->offload, ex_memory(&d->offload_memory, size, option), size, d->loop,
+                          d->image.files, user, o);
     if (r != 0)
         ex_die("cannot set up the offload engine: %s", snic_strerror(r));
     hooks = snic_offload_hooks(d->offload);
@@ -306,8 +306,8 @@ void ex_dpu_open_director(struct ex_dpu *d, struct snic_director_opts *o,
     size = snic_director_memsize(o);
     if (size == 0)
         ex_die("cannot set up the director: %s", snic_director_opts_wrong(o));
-    r = snic_director_init(&d->director, ex_memory(size, option), size, d->net, d->offload, user,
-                           o);
+    r = snic_director_init(&d->director, ex_memory(&d->director_memory, size, option), size, d->net,
+                           d->offload, user, o);
     if (r != 0)
         ex_die("cannot set up the director: %s", snic_strerror(r));
     ex_dpu_listen_clients(d);
@@ -368,8 +368,6 @@ static int ex_dpu_over(const struct ex_dpu *d)
 
 static int ex_dpu_close(struct ex_dpu *d)
 {
-    void *director;
-    void *offload;
     int r;
 
     ex_signals_off();
@@ -379,15 +377,16 @@ static int ex_dpu_close(struct ex_dpu *d)
     d->host.dead = d->host.dma != NULL;
     ex_dpu_reap(d);
     snic_loop_cancel(d->loop, &d->timer);
-    director = snic_director_fini(d->director);
+    (void)snic_director_fini(d->director);
     snic_net_shut(d->net);
-    offload = d->offload != NULL ? snic_offload_fini(d->offload) : NULL;
+    if (d->offload != NULL)
+        (void)snic_offload_fini(d->offload);
     r = ex_image_close(&d->image);
     if (r != 0)
         ex_log(EX_ERROR, "cannot unmount image '%s': %s", d->server->file, snic_strerror(r));
     snic_loop_close(d->loop);
-    free(director);
-    free(offload);
+    ex_memory_free(&d->director_memory);
+    ex_memory_free(&d->offload_memory);
     return r != 0;
 }
 

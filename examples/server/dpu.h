@@ -41,6 +41,8 @@ struct ex_dpu {
     struct ex_image image;
     struct snic_offload *offload; /**< NULL: the host answers everything                       */
     struct snic_director *director;
+    struct ex_memory offload_memory;
+    struct ex_memory director_memory;
     struct snic_dma_listener *listener;
     struct snic_timer timer;
     struct ex_stats *stats;

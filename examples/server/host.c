@@ -91,8 +91,8 @@ static int ex_host_attach_files(struct ex_host *h)
     o.death = ex_host_hub_death;
     o.ctx = h;
     size = snic_channel_hub_memsize(&o);
-    h->hub_memory = ex_memory(size, "channel hub");
-    r = snic_channel_hub_init(&h->hub, h->hub_memory, size, h->dma, &o);
+    (void)ex_memory(&h->hub_memory, size, "channel hub");
+    r = snic_channel_hub_init(&h->hub, h->hub_memory.at, size, h->dma, &o);
     if (r != 0)
         return r;
     f.depth = 1024;
@@ -104,8 +104,8 @@ static int ex_host_attach_files(struct ex_host *h)
     f.closed = ex_host_files_closed;
     f.ctx = h;
     size = snic_filelib_memsize(&f);
-    h->files_memory = ex_memory(size, "file library");
-    return snic_filelib_open(&h->files, h->files_memory, size, h->hub, &f);
+    (void)ex_memory(&h->files_memory, size, "file library");
+    return snic_filelib_open(&h->files, h->files_memory.at, size, h->hub, &f);
 }
 
 static int ex_host_attach(struct ex_host *h)
@@ -145,10 +145,8 @@ void ex_host_detach(struct ex_host *h)
         snic_dma_close(h->dma);
     h->hub = NULL;
     h->dma = NULL;
-    free(h->hub_memory);
-    free(h->files_memory);
-    h->hub_memory = NULL;
-    h->files_memory = NULL;
+    ex_memory_free(&h->hub_memory);
+    ex_memory_free(&h->files_memory);
     h->dead = 0;
 }
 

@@ -9,6 +9,7 @@
 #define EX_SERVER_HOST_H
 
 #include "config.h"
+#include "memory.h"
 
 struct ex_host;
 
@@ -52,8 +53,8 @@ struct ex_host {
     struct snic_dma *fresh; /* a link that was made for this role */
     struct snic_timer timer;
     struct ex_stats *stats;
-    void *hub_memory;
-    void *files_memory;
+    struct ex_memory hub_memory;
+    struct ex_memory files_memory;
     char prefix[16]; /* of the metrics */
 };
 

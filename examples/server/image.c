@@ -165,8 +165,8 @@ void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_i
     if (o->wrap != NULL)
         i->io = o->wrap(o->ctx, i->io);
     size = snic_files_memsize(&info, &o->mount);
-    i->memory = ex_memory(size, "file service");
-    r = snic_files_mount(&i->files, i->memory, size, i->io, &o->mount);
+    (void)ex_memory(&i->memory, size, "file service");
+    r = snic_files_mount(&i->files, i->memory.at, size, i->io, &o->mount);
     if (r != 0)
         ex_die("cannot mount image '%s': %s (snic_fsck shows what is wrong)", o->path,
                snic_strerror(r));
@@ -178,6 +178,6 @@ int ex_image_close(struct ex_image *i)
 
     snic_io_close(i->io);
     ex_remote_close(&i->remote);
-    free(i->memory);
+    ex_memory_free(&i->memory);
     return r;
 }

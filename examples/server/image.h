@@ -9,6 +9,7 @@
 
 #include "snicstore.h"
 
+#include "memory.h"
 #include "remote.h"
 
 struct ex_image_opts {
@@ -29,7 +30,7 @@ struct ex_image_opts {
 struct ex_image {
     struct snic_io *io;
     struct snic_files *files;
-    void *memory; /**< the file service's                                                   */
+    struct ex_memory memory; /**< the file service's                                        */
     struct ex_remote remote;
 };
 

@@ -169,8 +169,8 @@ void ex_remote_open(struct ex_remote *r, struct snic_loop *loop, const char *uri
     if (rc != 0)
         ex_die("cannot set up the network for '%s': %s", uri, snic_strerror(rc));
     size_t size = snic_nvmehost_memsize(&u.opts);
-    r->memory = ex_memory(size, "remote device");
-    rc = snic_nvmehost_open(&h, r->memory, size, r->net, &u.opts);
+    (void)ex_memory(&r->memory, size, "remote device");
+    rc = snic_nvmehost_open(&h, r->memory.at, size, r->net, &u.opts);
     snic_nvmeauth_wipe(&u.opts.keys, sizeof(u.opts.keys));
     if (rc == 0)
         rc = snic_nvmehost_wait(h, EX_REMOTE_WAIT_NS);
@@ -188,7 +188,7 @@ void ex_remote_close(struct ex_remote *r)
     if (r->net == NULL)
         return;
     snic_net_shut(r->net);
-    free(r->memory);
+    ex_memory_free(&r->memory);
     if (r->lock >= 0)
         (void)close(r->lock);
     memset(r, 0, sizeof(*r));
@@ -201,7 +201,8 @@ static void remote_read_done(struct snic_io_req *req)
 
 int ex_remote_zeros(struct snic_io *io, uint64_t at, uint64_t end)
 {
-    unsigned char *data = ex_memory(EX_REMOTE_READ_BYTES, "remote device");
+    struct ex_memory m;
+    unsigned char *data = ex_memory(&m, EX_REMOTE_READ_BYTES, "remote device");
     int zeros = 1;
 
     while (zeros && at < end) {
@@ -222,6 +223,6 @@ int ex_remote_zeros(struct snic_io *io, uint64_t at, uint64_t end)
             zeros = req.result == (int64_t)req.length && data[i] == 0;
         at += req.length;
     }
-    free(data);
+    ex_memory_free(&m);
     return zeros;
 }

@@ -6,12 +6,13 @@
 #ifndef EX_SERVER_REMOTE_H
 #define EX_SERVER_REMOTE_H
 
+#include "memory.h"
 #include "snicstore.h"
 
 struct ex_remote {
     struct snic_net *net; /**< NULL: not open                                              */
     struct snic_io *io;
-    void *memory;
+    struct ex_memory memory;
     int lock; /**< a socket that keeps other programs of this machine out, or -1           */
 };
 

@@ -25,6 +25,7 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_roo
   ${_kv}/transaction.c ${_resp}/settings.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
+snic_test(kv_table base SOURCES ${PROJECT_SOURCE_DIR}/examples/server/memory.c LABELS kv)
 snic_test(kv_early loop SOURCES ${_kv_power} LABELS kv)
 snic_test(kv_room loop SOURCES ${_kv_power} LABELS kv)
 foreach(t kv_resp kv_rdb kv_store kv_power kv_early kv_room)
@@ -32,6 +33,9 @@ foreach(t kv_resp kv_rdb kv_store kv_power kv_early kv_room)
     target_include_directories(test_${t} PRIVATE ${_kv} ${_resp})
   endif()
 endforeach()
+if(TARGET test_kv_table)
+  target_include_directories(test_kv_table PRIVATE ${PROJECT_SOURCE_DIR}/examples/server)
+endif()
 if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   foreach(mode monolith single two)
     add_test(NAME kv_server_${mode} COMMAND ${Python3_EXECUTABLE}
