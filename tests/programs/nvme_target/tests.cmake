@@ -33,7 +33,7 @@ if(SNIC_PYTHON)
     $<TARGET_FILE:nvme_target>)
   add_test(NAME nvme_ctl_loops COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py
     $<TARGET_FILE:nvme_target>)
-  set_tests_properties(nvme_ctl nvme_ctl_loops PROPERTIES LABELS "nvmet" TIMEOUT 300)
+  set_tests_properties(nvme_ctl nvme_ctl_loops PROPERTIES LABELS "nvmet" TIMEOUT 900)
   set_tests_properties(nvme_ctl_loops PROPERTIES ENVIRONMENT NVME_TARGET_LOOPS=2)
 endif()
 # Our own host: a server whose image is a namespace of the target.
@@ -49,7 +49,7 @@ if(SNIC_PYTHON)
     LIBS snicstore_crypto snicstore_uring snicstore snic_test_support)
   add_test(NAME nvme_ctl_live COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_live.py
     $<TARGET_FILE:nvme_target> $<TARGET_FILE:nvme_driver>)
-  set_tests_properties(nvme_ctl_live PROPERTIES LABELS "nvmet" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  set_tests_properties(nvme_ctl_live PROPERTIES LABELS "nvmet" TIMEOUT 900 SKIP_RETURN_CODE 77)
   if(TARGET solar_volume)
     add_test(NAME nvme_solar COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_solar.py
       $<TARGET_FILE:nvme_target> $<TARGET_FILE:nvme_driver> $<TARGET_FILE:solar_volume>)
@@ -62,6 +62,6 @@ if(SNIC_PYTHON)
     target_link_libraries(nvme_power PRIVATE snicstore_flags ${CMAKE_DL_LIBS})
     add_test(NAME nvme_ctl_power COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_power.py
       $<TARGET_FILE:nvme_target> $<TARGET_FILE:nvme_driver> $<TARGET_FILE:nvme_power>)
-    set_tests_properties(nvme_ctl_power PROPERTIES LABELS "nvmet" TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(nvme_ctl_power PROPERTIES LABELS "nvmet" TIMEOUT 900 SKIP_RETURN_CODE 77)
   endif()
 endif()
