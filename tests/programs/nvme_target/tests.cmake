@@ -9,23 +9,19 @@ if(TARGET test_nvme_target)
   add_dependencies(test_nvme_target nvme_target)
 endif()
 # Linux kernels in QEMU (tools/guest.sh): linux/linux_NAME.sh with a kernel. One of these tests by
-# day, by turns; those of LINUX_NIGHT need minutes when nothing else runs.
-set(LINUX_DAY disk/6.1 disk/6.12/--fair auth/6.12 events/6.1 events/6.12 paths/6.1 reserve/6.1
-  reserve/6.12 programs/6.1)
-set(LINUX_NIGHT )
-list(LENGTH LINUX_DAY days)
-foreach(t ${LINUX_DAY} ${LINUX_NIGHT})
-  set(labels "each${days}_linux@main;nightly@asan")
-  if(t IN_LIST LINUX_NIGHT)
-    set(labels nightly)
-  endif()
+# day, by turns.
+set(linux disk/6.1 disk/6.12/--fair auth/6.12 events/6.1 events/6.12 paths/6.1 paths/6.12
+  reserve/6.1 reserve/6.12 queues/6.12 programs/6.1 compare/6.1)
+list(LENGTH linux count)
+foreach(t ${linux})
   string(REPLACE "/" ";" words ${t})
   list(POP_FRONT words script kernel)
   set(name linux_${script}_${kernel})
   add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/linux/linux_${script}.sh
     $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/linux/${name} ${kernel} ${words})
-  set_tests_properties(${name} PROPERTIES LABELS "nvmet;slow;${labels}" SKIP_RETURN_CODE 77
-    TIMEOUT 1300 RESOURCE_LOCK linux COST 900) # of a run of all tests, it begins early
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1300 RESOURCE_LOCK linux
+    LABELS "nvmet;slow;each${count}_linux@main;nightly@asan"
+    COST 900) # of a run of all tests, it begins early
 endforeach()
 # --config and ctl.
 if(SNIC_PYTHON)
