@@ -138,6 +138,7 @@ static int solar_volume(struct tg_solar *s, const struct tg_namespace *ns)
     o.chunks_max = (uint32_t)((ns->size + (1u << 30) - 1) >> 30);
     o.disk_blocks_max = snic_max_u64(ns->size / 4096, SNIC_SEGMENTS_BLOCKS);
     size_t size = snic_volume_memsize(&o);
+    size = snic_align_up(size, SNIC_VOLUME_ALIGN); /* aligned_alloc() requires it */
     void *mem = size != 0 ? aligned_alloc(SNIC_VOLUME_ALIGN, size) : NULL;
     if (mem == NULL)
         return size != 0 ? SNIC_ENOMEM : SNIC_EINVAL;
