@@ -93,7 +93,8 @@ case "$scope $modules " in
 quick*) ;;
 *"  " | *" nvmet "*) # Linux kernels in QEMU: skipped where they cannot be had
     packages qemu-system-x86_64:qemu-system-x86 nvme:nvme-cli busybox:busybox-static cpio:cpio \
-        modprobe:kmod mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs sqlite3:sqlite3 tshark:tshark ;;
+        modprobe:kmod mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs sqlite3:sqlite3 tshark:tshark \
+        debootstrap:debootstrap ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
 

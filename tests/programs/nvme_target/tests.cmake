@@ -23,6 +23,10 @@ foreach(t ${linux})
     LABELS "nvmet;slow;each${count}_linux@main;nightly@asan"
     COST 900) # of a run of all tests, it begins early
 endforeach()
+add_test(NAME linux_postgres_6.12 COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/linux/linux_postgres.sh
+  $<TARGET_FILE:nvme_target> ${PROJECT_BINARY_DIR}/linux/linux_postgres_6.12 6.12)
+set_tests_properties(linux_postgres_6.12 PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 3600
+  RESOURCE_LOCK linux LABELS "nvmet;slow;nightly")
 # --config and ctl.
 if(SNIC_PYTHON)
   add_test(NAME nvme_ctl COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_ctl.py
