@@ -274,7 +274,7 @@ int snic_nvmesub_io_start(struct snic_nvmesub_view *v, struct snic_nvmesub_queue
     uint32_t status = 0;
     if (snic_nvmesub_io_ended(v, q)) /* Q1 */
         return SNIC_NVMESUB_IO_DROP;
-    if (!nvmesub_view_same(v, op->nsid, op->sequence))
+    if (op->sequence == 0 || !nvmesub_view_same(v, op->nsid, op->sequence))
         status = nvmesub_io_again(v, q, op, opcodes[op->kind]);
     if (status != 0) {
         snic_nvmesub_io_status(v, q, op->cid, status, 0, cqe);
