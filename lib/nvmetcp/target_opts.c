@@ -95,7 +95,7 @@ static struct snic_nvmetcp_target *nvmetcp_target_place(struct snic_arena *a,
     if (a->base == NULL || a->used == SIZE_MAX)
         return NULL;
     memset(a->base, 0, (size_t)((unsigned char *)(nodes + o->inline_buffers) - a->base));
-    memset(inlines, 0, o->inline_buffers * nvmetcp_inline_stride(o));
+    /* Not the buffers of in-capsule data, a megabyte: of them, only what was received is read. */
     t->o = *o;
     t->mem = a->base;
     t->slots = slots;
