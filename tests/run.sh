@@ -120,6 +120,7 @@ configure() {
     name=$1 filter=$2
     shift 2
     builds="$builds $name=$out/$name:$filter"
+    echo 1 >"$out/$name.rc" # also when the shell in the background is killed
     {
         "$cost" "$out/costs" "$name/build" cmake -S "$root" -B "$out/$name" $common "$@" \
             >"$out/$name.log" 2>&1
@@ -132,6 +133,7 @@ configure() {
 # build NAME: everything in main, elsewhere what tests start. The outcome is the test NAME/build.
 build() {
     [ "$(cat "$out/$1.rc")" = 0 ] || { echo "== $1: FAILED to configure"; return; }
+    echo 1 >"$out/$1.rc"
     began=$(date +%s)
     wanted=all
     keep_going="-k 0"
