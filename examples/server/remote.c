@@ -23,16 +23,46 @@ int ex_remote_is(const char *name)
     return snic_nvmehost_uri_is(name);
 }
 
-/* As `nvme gen-hostnqn` would, from what stays the same: a restarted program is the same host to
- * the target, which ends the commands of the old one before it serves the new one. */
-static void remote_host(struct snic_nvmehost_uri *u)
+/* The text of /etc/machine-id, 32 digits (machine-id(5)); empty: there is none. */
+static void remote_machine(char id[33])
 {
-    char name[64] = "localhost";
+    FILE *f = fopen("/etc/machine-id", "re");
 
-    if (u->hostnqn[0] != 0)
-        return;
+    if (f == NULL || fgets(id, 33, f) == NULL || strspn(id, "0123456789abcdef") != 32)
+        id[0] = 0;
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+/* As `nvme gen-hostnqn` would, from what stays the same: a restarted program is the same host to
+ * the target, which ends the commands of the old one before it serves the new one.
+ *   The lock's key follows from the host id. Machines may have one name, so it is of the machine,
+ * and of the name: two names of a machine are two hosts. */
+static void remote_host(struct snic_nvmehost_uri *u, const char *uri)
+{
+    static const unsigned char key[16] = "machine's hostid";
+    static const uint8_t none[16];
+    char text[33 + SNIC_NVME_NQN_BYTES], name[64] = "", machine[33];
+    uint64_t hash[2];
+    int set = memcmp(u->opts.hostid, none, sizeof(none)) != 0;
+
+    remote_machine(machine);
     (void)gethostname(name, sizeof(name) - 1);
-    (void)snprintf(u->hostnqn, sizeof(u->hostnqn), "nqn.2014-08.org.snicstore:%s", name);
+    if (u->hostnqn[0] == 0 && !set && machine[0] == 0 &&
+        (name[0] == 0 || strncmp(name, "localhost", 9) == 0))
+        ex_die("'%s' (--file): this machine cannot be known from others: it has no machine-id "
+               "in /etc, and no name but '%s': set host=HOSTNQN or hostid=UUID in the name of the "
+               "device",
+               uri, name);
+    if (u->hostnqn[0] == 0)
+        (void)snprintf(u->hostnqn, sizeof(u->hostnqn), "nqn.2014-08.org.snicstore:%s",
+                       name[0] != 0 ? name : "localhost");
+    if (set)
+        return;
+    int n = snprintf(text, sizeof(text), "%s %s", machine, u->hostnqn);
+    snic_siphash128(key, text, (size_t)n, hash);
+    snic_put_le64(u->opts.hostid, hash[0]);
+    snic_put_le64(u->opts.hostid + 8, hash[1]);
 }
 
 static const char *remote_why(int r)
@@ -101,8 +131,8 @@ static void remote_secret(struct snic_nvmehost_uri *u, const char *path)
 
 /* ---- The lock ---- */
 
-/* To the target the programs of a machine are one host, unless host= makes them several. So they
- * keep each other out by a name that the kernel frees with the process. */
+/* To the target the programs of a host id are one host. So those of a machine keep each other out
+ * by a name that the kernel frees with the process. */
 static int remote_lock(const char *uri, const struct snic_nvmehost_uri *u)
 {
     static const unsigned char key[16] = "nvme-tcp lock";
@@ -110,8 +140,10 @@ static int remote_lock(const char *uri, const struct snic_nvmehost_uri *u)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char text[SNIC_NVME_NQN_BYTES * 2 + 512];
     uint64_t hash[2];
-    int n = snprintf(text, sizeof(text), "%.*s %s %s %u", (int)strcspn(uri + 11, "/"), uri + 11,
-                     u->subnqn, u->hostnqn, u->opts.nsid + (u->opts.nsid == 0));
+    int n =
+        snprintf(text, sizeof(text), "%.*s %s %016" PRIx64 "%016" PRIx64 " %u",
+                 (int)strcspn(uri + 11, "/"), uri + 11, u->subnqn, snic_get_le64(u->opts.hostid),
+                 snic_get_le64(u->opts.hostid + 8), u->opts.nsid + (u->opts.nsid == 0));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     snic_siphash128(key, text, snic_min_u64((uint64_t)n, sizeof(text) - 1), hash);
@@ -138,7 +170,7 @@ static void remote_name(struct snic_nvmehost_uri *u, const char *uri, uint32_t d
 
     if (wrong != NULL)
         ex_die("'%s' (--file): %s", uri, wrong);
-    remote_host(u);
+    remote_host(u, uri);
     if (strstr(uri, "?lock=") == NULL && strstr(uri, "&lock=") == NULL)
         u->opts.flags |= SNIC_NVMEHOST_LOCK;
     u->opts.depth = depth == 0                        ? 256

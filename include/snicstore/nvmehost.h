@@ -76,7 +76,7 @@
  * connected yet. Requests of a host that was preempted end with SNIC_EPERM. The reservation
  * outlives this process, and connections: a host that died has the namespace until it comes back,
  * or another takes it. A target without reservations is used all the same: stats' locked is 0.
- * Processes with the same hostid are one host: nothing here keeps them apart.
+ * Processes with the same hostid are one host, on whatever machine: nothing here keeps them apart.
  *
  * Authentication (nvmeauth.h). With auth, random and keys each queue is authenticated when the
  * target requires it, behind its Connect; without them such a target refuses (SNIC_EACCES).
@@ -223,10 +223,10 @@ struct snic_nvmehost_uri {
 SNIC_API int snic_nvmehost_uri_is(const char *text) SNIC_NONNULL(1);
 /**
  * Parse "nvme-tcp://ADDRESS[,ADDRESS...]/NQN[?NAME=VALUE[&...]]". ADDRESS is as
- * snic_net_addr_parse() has it, of IPv4 and IPv6; NAME is nsid, host (the host's NQN), queues,
- * entries, kato (milliseconds), loss (seconds), digests (header, data, both), lock (0, 1, take),
- * volatile (0, 1), credit (0, 1). What is not there stays 0, the default; hostnqn is then the empty
- * string, for the caller to fill in. [any]
+ * snic_net_addr_parse() has it, of IPv4 and IPv6; NAME is nsid, host (the host's NQN), hostid (a
+ * UUID), queues, entries, kato (milliseconds), loss (seconds), digests (header, data, both), lock
+ * (0, 1, take), volatile (0, 1), credit (0, 1). What is not there stays 0, the
+ * default; hostnqn is then the empty string, for the caller to fill in. [any]
  * @return NULL; or what is wrong, static, with @p out undefined
  */
 SNIC_API const char *snic_nvmehost_uri_parse(struct snic_nvmehost_uri *out, const char *text)

@@ -74,6 +74,27 @@ static int nvmehost_digests(const char *text, size_t n, uint32_t *out)
     return 0;
 }
 
+/* 32 hexadecimal digits, in the order of a UUID's text, which has dashes between. */
+static int nvmehost_hostid(const char *text, size_t n, uint8_t out[16])
+{
+    static const char hex[] = "0123456789abcdef0123456789ABCDEF";
+    uint8_t bits = 0;
+    size_t digits = 0;
+    memset(out, 0, 16);
+    for (size_t i = 0; i < n; i++) {
+        const char *at = text[i] != 0 ? strchr(text[i] < 'a' ? hex + 16 : hex, text[i]) : NULL;
+        if (text[i] == '-')
+            continue;
+        if (at == NULL || digits == 32)
+            return SNIC_EINVAL;
+        uint8_t digit = (uint8_t)((at - hex) % 16);
+        out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | digit);
+        bits |= digit;
+        digits++;
+    }
+    return digits == 32 && bits != 0 ? 0 : SNIC_EINVAL;
+}
+
 /* @return NULL or what is wrong */
 static const char *nvmehost_uri_option(struct snic_nvmehost_uri *u, const char *name, size_t nn,
                                        const char *value, size_t vn)
@@ -88,6 +109,9 @@ static const char *nvmehost_uri_option(struct snic_nvmehost_uri *u, const char *
         return nvmehost_copy(u->hostnqn, SNIC_NVME_NQN_LENGTH + 1, value, vn) != 0
                    ? "host: not a name of 1..223 characters"
                    : NULL;
+    if (nvmehost_is(name, nn, "hostid"))
+        return nvmehost_hostid(value, vn, o->hostid) != 0 ? "hostid: not a UUID other than zero"
+                                                          : NULL;
     if (nvmehost_is(name, nn, "queues"))
         return nvmehost_number(value, vn, SNIC_NVMEHOST_QUEUES_MAX, &o->queues) != 0 ||
                        o->queues == 0
@@ -125,8 +149,8 @@ static const char *nvmehost_uri_option(struct snic_nvmehost_uri *u, const char *
                     : nvmehost_is(name, nn, "credit") ? SNIC_NVMEHOST_CREDIT
                                                       : 0;
     if (flag == 0)
-        return "unknown option: expected nsid, host, queues, entries, kato, loss, digests, "
-               "lock, volatile or credit";
+        return "unknown option: expected nsid, host, hostid, queues, entries, kato, loss, "
+               "digests, lock, volatile or credit";
     if (nvmehost_number(value, vn, 1, &v) != 0)
         return "volatile, credit: not 0 or 1";
     o->flags = v != 0 ? o->flags | flag : o->flags & ~flag;

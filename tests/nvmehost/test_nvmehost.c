@@ -121,13 +121,23 @@ static void test_nvmehost_uri_parsed(void **state)
         "nvme-tcp://1.2.3.4:1/n?host=",   "nvme-tcp://1.2.3.4:1/n?digests=all",
         "nvme-tcp://1.2.3.4:1/n?kato=99", "nvme-tcp://1.2.3.4:1/n?volatile=2",
         "nvme-tcp://1.2.3.4:1/n?loss=0",  "nvme-tcp://1.2.3.4:1/n?entries=1",
-        "nvme-tcp://1.2.3.4:1/n?lock=2",
+        "nvme-tcp://1.2.3.4:1/n?lock=2",  "nvme-tcp://1.2.3.4:1/n?hostid=",
     };
+    static const char *const bad_id[] = {
+        "nvme-tcp://1.2.3.4:1/n?hostid=00000000-0000-0000-0000-000000000000",
+        "nvme-tcp://1.2.3.4:1/n?hostid=0123456789abcdef0123456789abcde",
+        "nvme-tcp://1.2.3.4:1/n?hostid=0123456789abcdef0123456789abcdef0",
+        "nvme-tcp://1.2.3.4:1/n?hostid=0123456789abcdef0123456789abcdeg",
+    };
+    static const uint8_t id[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+                                   0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10};
     static const char many[] = "nvme-tcp://1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,"
                                "1.2.3.4:1,1.2.3.4:1,1.2.3.4:1,1.2.3.4:1/n";
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++)
         assert_non_null(snic_nvmehost_uri_parse(&u, bad[i]));
+    for (size_t i = 0; i < SNIC_COUNTOF(bad_id); i++)
+        assert_non_null(snic_nvmehost_uri_parse(&u, bad_id[i]));
     assert_non_null(snic_nvmehost_uri_parse(&u, many)); /* nine */
     assert_int_equal(snic_nvmehost_uri_is("nvme-tcp:/x"), 0);
     assert_int_equal(snic_nvmehost_uri_is("nvme-tcp://"), 1);
@@ -152,6 +162,10 @@ static void test_nvmehost_uri_parsed(void **state)
     assert_int_equal(u.opts.digests, 3);
     assert_int_equal(u.opts.flags, SNIC_NVMEHOST_CREDIT);
     assert_null(snic_nvmehost_opts_wrong(&u.opts));
+    assert_null(snic_nvmehost_uri_parse(
+        &u, "nvme-tcp://1.2.3.4:1/n?hostid=01234567-89ab-CDEF-fedc-ba9876543210&nsid=2"));
+    assert_memory_equal(u.opts.hostid, id, sizeof(id));
+    assert_string_equal(u.hostnqn, "");
     assert_null(snic_nvmehost_uri_parse(&u, "nvme-tcp://1.2.3.4:1/n?lock=take&credit=1&lock=1"));
     assert_int_equal(u.opts.flags, SNIC_NVMEHOST_CREDIT | SNIC_NVMEHOST_LOCK);
     assert_null(snic_nvmehost_uri_parse(&u, "nvme-tcp://1.2.3.4:1/n?lock=1&lock=take"));

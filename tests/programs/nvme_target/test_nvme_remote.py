@@ -135,12 +135,44 @@ def refusals(target, binary):
     print("ok refusals", flush=True)
 
 
-def start_fails(binary, uri, line, options=()):
+def start_fails(binary, uri, line, options=(), inside=()):
     server = Remote(binary, "single", uri)
-    p = subprocess.run(server.args(options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                       timeout=WAIT, check=False)
+    p = subprocess.run([*inside, *server.args(options)], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=WAIT, check=False)
     server.destroy()
     assert p.returncode == 1 and line in p.stdout.decode(), (uri, line, p.stdout)
+
+
+def clones(target, binary):
+    """Machines of one name are two hosts; what has one host id is one; one without
+    an id and a name needs host= or hostid=."""
+    uri = "nvme-tcp://127.0.0.1:%d/%s" % (target.port, NQN)
+    inside = ["unshare", "-m", "-u", "--propagation", "private"]
+    if not os.path.isfile("/etc/machine-id") or subprocess.run(
+            [*inside, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        print("skipped: clones need root and /etc/machine-id", flush=True)
+        return
+    path = os.path.join(target.folder, "id")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("0123456789abcdef" * 2 + "\n")
+    other = [*inside, "sh", "-ec", 'mount --bind "$0" /etc/machine-id; exec "$@"', path]
+    nameless = [*inside, "sh", "-ec", 'mount --bind /dev/null /etc/machine-id; '
+              'hostname localhost.localdomain; exec "$@"', "sh"]
+    given = uri + "?hostid=0f6c1e2d-0000-4000-8000-000000000001"
+    for first_uri, second_uri, words in (
+            (uri, uri, "another host has the namespace"),
+            (uri + "?host=nqn.2026-11.example:a", uri + "?host=nqn.2026-11.example:a",
+             "another host has the namespace"),
+            (given, given + "&host=nqn.2026-11.example:a", "in use by another process")):
+        first = Remote(binary, "single", first_uri)
+        try:
+            first.start()
+            start_fails(binary, second_uri, words, inside=other)
+            assert first.stop() == 0
+        finally:
+            first.destroy()
+    start_fails(binary, uri, "cannot be known from others", inside=nameless)
+    print("ok clones", flush=True)
 
 
 def locked(target, binary):
@@ -213,6 +245,7 @@ def main():
     try:
         target.start()
         refusals(target, sys.argv[2])
+        clones(target, sys.argv[2])
         locked(target, sys.argv[2])
         target.kill()
         os.unlink(os.path.join(folder, "disk"))
