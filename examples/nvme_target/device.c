@@ -148,7 +148,7 @@ static int put_switch(struct tg_namespace *ns, struct tg_error *e)
 
 int tg_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e)
 {
-    int r = ns->solar[0] != 0  ? tg_solar_open(loop, ns, e)
+    int r = ns->solar[0] != 0  ? tg_solar_open(loop, ns, live, e)
             : ns->path == NULL ? open_memory(loop, ns, e)
                                : open_file(loop, ns, live, e);
     if (r == 0 && ns->device->geometry.size < 4096)

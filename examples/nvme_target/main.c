@@ -137,11 +137,11 @@ static int is_wildcard(const struct snic_net_addr *a)
     return memcmp(a->ip, none, a->family == SNIC_NET_IPV6 ? 16 : 4) == 0;
 }
 
-static void add_listener(const struct tg_listen *l)
+/* @return its number in the target */
+static uint32_t add_listener(const struct tg_listen *l)
 {
     const char *advertise = l->shown[0] != 0 ? l->shown : tg.advertise;
     struct snic_net_addr a, shown;
-    char at[160];
     ex_address("listen", l->at, &a);
     if (a.family == SNIC_NET_UNIX)
         ex_usage("--listen %s: NVMe/TCP needs a TCP address", l->at);
@@ -155,10 +155,25 @@ static void add_listener(const struct tg_listen *l)
     if (r < 0)
         ex_die("cannot listen on %s (--listen): %s", l->at, ex_listen_error(l->at, r));
     tg_loops_share((uint32_t)r);
-    if (snic_nvmet_listen_addr(g.target, (uint32_t)r, &a) == 0)
-        (void)snic_net_addr_format(&a, at, sizeof(at));
-    printf("ready %s\n", at);
-    fflush(stdout);
+    return (uint32_t)r;
+}
+
+static void listen_all(void)
+{
+    uint32_t numbers[SNIC_COUNTOF(tg.listen)];
+    struct snic_net_addr a;
+    struct tg_error e;
+    char at[160];
+    for (uint32_t i = 0; i < tg.listens; i++)
+        numbers[i] = add_listener(&tg.listen[i]);
+    if (tg_solar_begin(&e) != 0)
+        ex_die("%s", e.text);
+    for (uint32_t i = 0; i < tg.listens; i++) {
+        if (snic_nvmet_listen_addr(g.target, numbers[i], &a) == 0)
+            (void)snic_net_addr_format(&a, at, sizeof(at));
+        printf("ready %s\n", at);
+        fflush(stdout);
+    }
 }
 
 static void stop(void *ctx)
@@ -185,8 +200,7 @@ int main(int argc, char **argv)
         tg_control_begin(g.loop, g.net, tg.socket);
     }
     ex_signals(g.loop, stop, NULL); /* who reads "ready" may end it at once */
-    for (uint32_t i = 0; i < tg.listens; i++)
-        add_listener(&tg.listen[i]);
+    listen_all();
     snic_timer_init(&g.timer, watch);
     snic_loop_arm(g.loop, &g.timer, snic_loop_now(g.loop) + UINT64_C(1000000000));
     tg_loops_run();

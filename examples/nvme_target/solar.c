@@ -2,9 +2,11 @@
 /*
  * Namespaces on virtual disks of a block server (volume.h, SOLAR, without a catalog). A disk has
  * one writer, the one with the highest lease: each opening takes one above that of the last, which
- * is durable in a file beside the configuration before the server is sent anything.
+ * is durable in a file beside the configuration before the server is sent anything. A start takes
+ * its leases when nothing else can fail any more: one that is repeated for ever must not use them
+ * up. A loop sends nothing before it is turned.
  *   A client is closed by turning its loop, which a change that is carried out in an event of that
- * loop must not do: what such a change has removed stays, idle, until the loop ends.
+ * loop must not do: what such a change has removed stays, idle, until the loop ends, a few at most.
  */
 #include "target.h"
 
@@ -15,7 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { SOLAR_EPOCH_MAX = 65535, SOLAR_SOCKETS = 64 };
+enum { SOLAR_EPOCH_MAX = 65535, SOLAR_EPOCHS_FEW = 5000, SOLAR_SOCKETS = 64, SOLAR_LEFT = 16 };
 
 struct tg_solar {
     struct tg_solar *next;
@@ -38,12 +40,49 @@ static int solar_epoch_path(const struct tg_namespace *ns, char *out, size_t siz
                : -1;
 }
 
-/* The next lease, durable. 0; -1 */
-static int solar_epoch(const struct tg_namespace *ns, uint32_t *out, struct tg_error *e)
+/* Durable. 0; -1 */
+static int solar_epoch_keep(const struct tg_namespace *ns, uint32_t epoch, struct tg_error *e)
+{
+    char path[4400], text[32];
+    struct tg_file file = {.path = path, .data = text};
+    if (tg.config == NULL)
+        return 0;
+    if (solar_epoch_path(ns, path, sizeof(path)) != 0)
+        return tg_fail(e, "%s: too long a name for the files beside it", tg.config);
+    if (SOLAR_EPOCH_MAX - epoch < SOLAR_EPOCHS_FEW)
+        ex_log(EX_WARNING,
+               "disk %" PRIu64 " of %s: %" PRIu32 " of its %d leases are left, and each start "
+               "takes one: copy it to another disk",
+               ns->solar_disk, ns->solar, SOLAR_EPOCH_MAX - epoch, SOLAR_EPOCH_MAX);
+    file.size = (size_t)snprintf(text, sizeof(text), "%" PRIu32 "\n", epoch);
+    return tg_file_now(&file) == 0 ? 0 : tg_fail(e, "cannot write %s: %s", path, strerror(errno));
+}
+
+int tg_solar_begin(struct tg_error *e)
+{
+    for (uint32_t i = 0; i < TG_NAMESPACES; i++)
+        if (tg.ns[i].client != NULL && solar_epoch_keep(&tg.ns[i], tg.ns[i].client->epoch, e) != 0)
+            return -1;
+    return 0;
+}
+
+/* Above those of other namespaces on the disk, whose leases are not in the file yet. */
+static uint32_t solar_epoch_above(const struct tg_namespace *ns, uint32_t epoch)
+{
+    for (uint32_t i = 0; i < TG_NAMESPACES; i++) {
+        const struct tg_solar *s = tg.ns[i].client;
+        if (s != NULL && s->disk == ns->solar_disk && strcmp(s->server, ns->solar) == 0 &&
+            s->epoch >= epoch)
+            epoch = s->epoch + 1;
+    }
+    return epoch;
+}
+
+/* The next lease; where @p live durable, else with tg_solar_begin(). 0; -1 */
+static int solar_epoch(const struct tg_namespace *ns, int live, uint32_t *out, struct tg_error *e)
 {
     char path[4400], text[32];
     unsigned long last = 0;
-    struct tg_file file = {.path = path, .data = text};
     *out = ns->solar_epoch;
     if (tg.config == NULL)
         return 0;
@@ -64,11 +103,12 @@ static int solar_epoch(const struct tg_namespace *ns, uint32_t *out, struct tg_e
         return tg_fail(e, "cannot read %s: %s", path, strerror(errno));
     if (last + 1 > *out)
         *out = (uint32_t)last + 1;
+    if (!live)
+        *out = solar_epoch_above(ns, *out);
     if (*out > SOLAR_EPOCH_MAX)
         return tg_fail(e, "disk %" PRIu64 " of %s: its leases are used up: copy it to another one",
                        ns->solar_disk, ns->solar);
-    file.size = (size_t)snprintf(text, sizeof(text), "%" PRIu32 "\n", *out);
-    return tg_file_now(&file) == 0 ? 0 : tg_fail(e, "cannot write %s: %s", path, strerror(errno));
+    return live ? solar_epoch_keep(ns, *out, e) : 0;
 }
 
 /* ---- Events of the client ---- */
@@ -148,7 +188,13 @@ static int solar_volume(struct tg_solar *s, const struct tg_namespace *ns)
     return r != 0 ? r : snic_volume_server_add(s->v, 0, &server);
 }
 
-int tg_solar_open(struct snic_loop *loop, struct tg_namespace *ns, struct tg_error *e)
+/* By loop, each its thread's. */
+static struct {
+    struct tg_solar *first;
+    uint32_t count;
+} left[SNIC_NVMET_LOOPS_MAX];
+
+int tg_solar_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e)
 {
     struct snic_net_uring_opts n = {.opts_size = sizeof(n),
                                     .conns_max = 16,
@@ -161,13 +207,15 @@ int tg_solar_open(struct snic_loop *loop, struct tg_namespace *ns, struct tg_err
                                     .dgram_recv_bytes = 4u << 20,
                                     .dgram_send_bytes = 4u << 20};
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .vd_id = ns->solar_disk};
+    if (left[tg_loops_part(ns)].count >= SOLAR_LEFT)
+        return tg_fail(e, "too many virtual disks were removed: restart the target");
     struct tg_solar *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return tg_fail(e, "out of memory");
     (void)snprintf(s->server, sizeof(s->server), "%s", ns->solar);
     s->loop = loop;
     s->disk = ns->solar_disk;
-    int r = solar_epoch(ns, &s->epoch, e);
+    int r = solar_epoch(ns, live, &s->epoch, e);
     if (r != 0) {
         free(s);
         return r;
@@ -186,8 +234,6 @@ int tg_solar_open(struct snic_loop *loop, struct tg_namespace *ns, struct tg_err
                             snic_strerror(r));
 }
 
-static struct tg_solar *left[SNIC_NVMET_LOOPS_MAX]; /* by loop, each its thread's */
-
 void tg_solar_close(struct tg_namespace *ns)
 {
     uint32_t part = tg_loops_part(ns);
@@ -195,15 +241,16 @@ void tg_solar_close(struct tg_namespace *ns)
     ns->client = NULL;
     if (s == NULL)
         return;
-    s->next = left[part];
-    left[part] = s;
+    s->next = left[part].first;
+    left[part].first = s;
+    left[part].count++;
 }
 
 void tg_solar_end(uint32_t part)
 {
-    while (left[part] != NULL) {
-        struct tg_solar *s = left[part];
-        left[part] = s->next;
+    while (left[part].first != NULL) {
+        struct tg_solar *s = left[part].first;
+        left[part].first = s->next;
         solar_free(s);
     }
 }

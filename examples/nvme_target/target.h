@@ -260,7 +260,10 @@ int tg_ssd_open(struct snic_io **out, struct snic_loop *loop, struct snic_disk *
 /* ---- solar.c: virtual disks ---- */
 
 /** 0; -1, and tg_solar_close() follows all the same */
-int tg_solar_open(struct snic_loop *loop, struct tg_namespace *ns, struct tg_error *e);
+int tg_solar_open(struct snic_loop *loop, struct tg_namespace *ns, int live, struct tg_error *e);
+/** Before the loops run: the leases of disks that were opened without @p live become durable. 0; -1
+ */
+int tg_solar_begin(struct tg_error *e);
 /** After its handle was closed. */
 void tg_solar_close(struct tg_namespace *ns);
 /** Close what is left of loop @p part, not from inside an event of it. */

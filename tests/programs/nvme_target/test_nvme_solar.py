@@ -5,6 +5,7 @@ test_nvme_solar.py NVME_TARGET NVME_DRIVER SOLAR_VOLUME
 
 Exit code: 0, 1, or 77: no io_uring. No check depends on timing."""
 import os
+import socket
 import subprocess
 import sys
 
@@ -92,6 +93,39 @@ def test_data_and_lease_through_restarts(target, driver, solar):
             assert error is not None and text in error, error
     finally:
         other.close()
+        server.close()
+        t.close()
+
+
+def test_leases_are_not_wasted(target, driver, solar):
+    """A start that fails takes none; two namespaces on a disk have two; the last ones come with a
+    warning, and so many removals with an error."""
+    del driver
+    t = Target(target, LINES)
+    server = Server(solar, t.dir)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            t.write([*LINES, line(server, 1), line(server, 1)])
+            error = t.start(["--listen", "127.0.0.1:%d" % taken.getsockname()[1]])
+            assert error is not None and "cannot listen" in error, error
+            assert not [f for f in os.listdir(t.dir) if f.endswith(".lease")]
+        assert t.start() is None
+        name = [f for f in os.listdir(t.dir) if f.endswith(".lease")][0]
+        with open(t.path(name), encoding="utf-8") as f:
+            assert f.read() == "2\n"
+        for i in range(16):
+            t.good("namespace", "remove", NQN, "2")
+            if i < 15:
+                t.good("namespace", "add", *line(server, 1).split()[1:])
+        t.bad("too many virtual disks were removed", "namespace", "add",
+              *line(server, 1).split()[1:])
+        t.stop()
+        with open(t.path(name), "w", encoding="utf-8") as f:
+            f.write("65000\n")
+        assert "leases are left" not in t.log()
+        assert t.start() is None and "534 of its 65535 leases are left" in t.log(), t.log()
+        t.stop()
+    finally:
         server.close()
         t.close()
 
