@@ -51,8 +51,10 @@ static struct front_out_block *out_new(struct front_out *o, size_t room, void *t
 
 static struct front_out_block *out_block(struct front_out *o, size_t size)
 {
-    size_t room = o->last != NULL && o->last->room > FRONT_BLOCK_MIN / 2 ? 2 * o->last->room
-                                                                         : FRONT_BLOCK_MIN;
+    size_t room = FRONT_BLOCK_MIN;
+
+    if (o->last != NULL && o->last->taken == NULL && o->last->room > room / 2)
+        room = 2 * o->last->room;
 
     while (room < size && room < FRONT_BLOCK_MAX)
         room *= 2;

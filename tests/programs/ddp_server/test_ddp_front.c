@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The front of a server: messages that its engine puts off. In simulated time. */
+#include "../../../examples/server/front_out.h"
 #include "../../../examples/server/front_priv.h"
 #include "support.h"
 
@@ -332,6 +333,21 @@ static void test_ddp_front_long_answers_are_moved(void **state)
     front_teardown(&u);
 }
 
+/** The blocks of short replies grow with each other, not with an answer that was moved. */
+static void test_ddp_front_short_reply_behind_a_moved_one(void **state)
+{
+    enum { LONG = 128 << 10 };
+    struct front_out o = {.bytes = 0};
+    void *moved = malloc(LONG);
+
+    (void)state;
+    assert_int_equal(front_out_take(&o, moved, LONG), 0);
+    assert_int_equal(front_out_append(&o, "answer\n", 7), 0);
+    assert_int_equal(o.bytes, LONG + 7);
+    assert_in_range(o.memory, LONG + 7, LONG + 8192);
+    front_out_free(&o);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +356,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_front_put_off_counts_in_iteration),
         cmocka_unit_test(test_ddp_front_put_off_is_not_idle),
         cmocka_unit_test(test_ddp_front_long_answers_are_moved),
+        cmocka_unit_test(test_ddp_front_short_reply_behind_a_moved_one),
     };
 
     return SUPPORT_MAIN(argc, argv, tests);
