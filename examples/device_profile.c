@@ -311,11 +311,17 @@ static int profile_write(FILE *to, const struct profile_file *f, const char *nam
     return fprintf(to, "end %08" PRIx32 "\n", crc) < 0 ? -1 : 0;
 }
 
-/* The new file beside the old one, and in its place. */
-static int profile_replace(const char *file, const struct profile_file *f, const char *name,
+/* The new file beside the old one, and in its place, with its mode: behind a symbolic link, if
+ * @p link is one. A power loss may leave neither, or a part, which its checksum shows: it is a
+ * hint, and an event loop does not wait for it to be durable. */
+static int profile_replace(const char *link, const struct profile_file *f, const char *name,
                            const struct snic_gimbal_profile *p)
 {
+    char real[PATH_MAX];
     char path[PATH_MAX];
+    struct stat old;
+    const char *file = realpath(link, real) != NULL ? real : link;
+    int there = stat(file, &old) == 0;
     int n = snprintf(path, sizeof(path), "%s.XXXXXX", file);
     if (n < 0 || (size_t)n >= sizeof(path)) {
         errno = ENAMETOOLONG;
@@ -333,7 +339,7 @@ static int profile_replace(const char *file, const struct profile_file *f, const
         return -1;
     }
     int r = profile_write(to, f, name, p);
-    if (r == 0 && (fflush(to) != 0 || fsync(fd) != 0))
+    if (r == 0 && there && fchmod(fd, old.st_mode & 0666) != 0)
         r = -1;
     if (fclose(to) != 0)
         r = -1;

@@ -134,6 +134,26 @@ static void test_device_profile_other_version_stays(void **state)
     assert_int_equal(read_store(after, sizeof(after)), sizeof(text) - 1);
 }
 
+/* Its mode stays, and a symbolic link to it. */
+static void test_device_profile_file_is_the_same(void **state)
+{
+    char link[112];
+    struct stat s;
+    struct snic_gimbal_profile p = profile(1);
+    (void)state;
+    snprintf(link, sizeof(link), "%s/link", folder);
+    assert_int_equal(symlink("devices", link), 0);
+    assert_int_equal(ex_profile_save(store, "disk A 1", &p, why), 0);
+    assert_int_equal(chmod(store, 0640), 0);
+    p = profile(2);
+    assert_int_equal(ex_profile_save(link, "disk A 1", &p, why), 0);
+    assert_kept("disk A 1", 2);
+    assert_int_equal(lstat(link, &s), 0);
+    assert_true(S_ISLNK(s.st_mode));
+    assert_int_equal(stat(store, &s), 0);
+    assert_int_equal(s.st_mode & 07777, 0640);
+}
+
 static void test_device_profile_unwritable_folder_named(void **state)
 {
     struct snic_gimbal_profile p = profile(1);
@@ -177,6 +197,7 @@ int main(int argc, char **argv)
         ONE(test_device_profile_oldest_makes_room),
         ONE(test_device_profile_damaged_ignored),
         ONE(test_device_profile_other_version_stays),
+        ONE(test_device_profile_file_is_the_same),
         ONE(test_device_profile_unwritable_folder_named),
         ONE(test_device_profile_names),
     };
