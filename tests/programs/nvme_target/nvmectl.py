@@ -15,7 +15,7 @@ HOST_B = "nqn.2026-11.example:b"
 
 class Target:
     def __init__(self, binary, lines=(), options=(), env=None):
-        self.binary, self.options, self.env = binary, list(options), env
+        self.binary, self.options, self.env = os.path.abspath(binary), list(options), env
         self.dir = tempfile.mkdtemp(prefix="nvmectl.")
         self.config = os.path.join(self.dir, "t.conf")
         self.socket = self.config + ".sock"
@@ -41,7 +41,7 @@ class Target:
             self.process = subprocess.Popen(
                 [self.binary, "--config", self.config, "--listen", "127.0.0.1:0", "--loops",
                  os.environ.get("NVME_TARGET_LOOPS", "1"), *self.options, *options],
-                stdout=subprocess.PIPE, stderr=log, env=env)
+                stdout=subprocess.PIPE, stderr=log, env=env, cwd=self.dir)
         if not wait:
             return None
         line = self.process.stdout.readline().decode()
