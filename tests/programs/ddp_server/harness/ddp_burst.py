@@ -210,6 +210,7 @@ def main():
     p.add_argument("--rate", type=int, default=200_000_000)
     o = p.parse_args()
     ddpbox.enter()
+    ddpbox.before_others()
     folder = ddpbox.work_folder()
     network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, 1)
     kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)

@@ -54,6 +54,21 @@ def enter(network=True):
                           sys.executable, "-u", *sys.argv])
 
 
+def before_others():
+    """This process and what it starts get the processor before the machine's other work, as far as
+    the kernel lets it: for claims about nodes that have a machine to themselves."""
+    for attempt in (os.setsid, lambda: os.nice(-15), write_autogroup):
+        try:
+            attempt()
+        except OSError:
+            pass
+
+
+def write_autogroup():
+    with open("/proc/self/autogroup", "w", encoding="ascii") as f:
+        f.write("-15")
+
+
 def work_folder(path="/tmp/ddpbox"):
     """An empty folder in memory that goes with the mount namespace."""
     os.makedirs(path, exist_ok=True)
