@@ -27,6 +27,7 @@ PROGRAMS = {
     "full": ["tests/wal/test_wal_random.c", *WAL],
 }
 LIVES = ("lives", "*many_runs*")
+ENVIRONMENT = {"SNIC_SIM_FROM": "480", "SNIC_SIM_COUNT": "120"} # few lives show a mix's bugs
 FORMER = ("lasting", "*former_run*")
 
 # name, file, text, what instead, (program, filter)
