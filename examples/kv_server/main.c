@@ -3,6 +3,7 @@
 #include "roles.h"
 
 #include "../server/supervisor.h"
+#include "../thresholds.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -132,9 +133,7 @@ static void kv_tenants_options(struct kv_config *c)
         ex_usage("--devices needs --qos gimbal");
     if (!t->on && (c->thresh_min_us != 0 || c->thresh_max_us != 0 || c->write_cost != 0))
         ex_usage("--thresh-min, --thresh-max and --write-cost need --qos gimbal");
-    if ((c->thresh_min_us != 0 ? c->thresh_min_us : 250) >=
-        (c->thresh_max_us != 0 ? c->thresh_max_us : 1500))
-        ex_usage("--thresh-min must be less than --thresh-max");
+    ex_thresholds_check(c->thresh_min_us, c->thresh_max_us);
     if (t->on && c->server.monolith)
         ex_usage("--qos gimbal and --monolith exclude each other: the switch shares an image, and "
                  "--monolith uses plain files");
@@ -220,11 +219,11 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          0, 0, kv_tenant_option},
         {"thresh-min", EX_NUMBER, &c->thresh_min_us, "US",
          "with --qos: the device's latency that means no congestion, a little above the highest of "
-         "one request at a time; default: learned",
+         "one request at a time; default: learned; from 1500 on set --thresh-max, too",
          1, 10000000, NULL},
         {"thresh-max", EX_NUMBER, &c->thresh_max_us, "US",
          "with --qos: the latency that means overload, above the lowest at full load; default: "
-         "learned",
+         "learned; up to 250 set --thresh-min, too",
          2, 10000000, NULL},
         {"write-cost", EX_NUMBER, &c->write_cost, "1..32",
          "with --qos: what a write costs at worst, in reads of its size; default: 9, or what was "

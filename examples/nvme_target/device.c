@@ -123,8 +123,11 @@ static int tenant_add(struct tg_namespace *ns, const struct tg_tenant *t, struct
 static int put_switch(struct tg_namespace *ns, struct tg_error *e)
 {
     struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_AUTO};
-    struct snic_gimbal_opts g = {
-        .opts_size = sizeof(g), .flags = SNIC_GIMBAL_LEARN, .groups_max = TG_SHARES};
+    struct snic_gimbal_opts g = {.opts_size = sizeof(g),
+                                 .flags = SNIC_GIMBAL_LEARN,
+                                 .groups_max = TG_SHARES,
+                                 .thresh_min_ns = tg.thresh_min_us * 1000,
+                                 .thresh_max_ns = tg.thresh_max_us * 1000};
     o.tenants_max = 256;
     o.gimbal = &g;
     size_t size = snic_qos_memsize(ns->device, &o);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The command line. Options of a subsystem follow its --subsystem. */
+#include "../thresholds.h"
 #include "target.h"
 
 #include <inttypes.h>
@@ -176,6 +177,9 @@ static void check(void)
         ex_usage("--steer-cpu has no effect without --loops");
     if (tg.devices != NULL && !tg.fair)
         ex_usage("--devices has no effect without --fair");
+    if ((tg.thresh_min_us != 0 || tg.thresh_max_us != 0) && !tg.fair)
+        ex_usage("--thresh-min and --thresh-max have no effect without --fair");
+    ex_thresholds_check(tg.thresh_min_us, tg.thresh_max_us);
     if (tg.auth_groups != 0 && tg.auth_keys == NULL)
         ex_usage("--auth-groups has no effect without --auth-keys");
     if (!snic_is_pow2(tg.transfer))
@@ -228,6 +232,14 @@ static const struct ex_option table[] = {
      "share each device among the hosts by their weights, with Gimbal's switch", 0, 0, NULL},
     {"devices", EX_TEXT, &tg.devices, "FILE",
      "with --fair: keep here what the switches learn of the devices", 0, 0, NULL},
+    {"thresh-min", EX_NUMBER, &tg.thresh_min_us, "US",
+     "with --fair: a device's latency that means no congestion, a little above the highest of one "
+     "request at a time; default: learned; from 1500 on set --thresh-max, too",
+     1, 10000000, NULL},
+    {"thresh-max", EX_NUMBER, &tg.thresh_max_us, "US",
+     "with --fair: the latency that means overload, above the lowest at full load; default: "
+     "learned; up to 250 set --thresh-min, too",
+     2, 10000000, NULL},
     {"weight", EX_PARSE, NULL, "HOSTNQN=N", "with --fair: the weight of a host (1)", 0, 0,
      option_weight},
     {"connections", EX_NUMBER, &tg.connections, "N",

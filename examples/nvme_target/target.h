@@ -145,6 +145,8 @@ struct tg_options {
     uint32_t auth_groups; /* 0: the default */
     enum ex_level level;
     int fair;
+    uint64_t thresh_min_us; /* of the switches (gimbal.h); 0: learned */
+    uint64_t thresh_max_us;
     const char *devices; /* file of what the switches have learned, or NULL */
     int cached;
     int steer_cpu;

@@ -10,6 +10,7 @@
 #include "tenants.h"
 
 #include "../output.h"
+#include "../thresholds.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -228,11 +229,11 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
          "the scheduler of the tenants' I/Os; default gimbal", 0, 0, main_scheduler_parse},
         {"thresh-min", EX_NUMBER, &o->thresh_min_us, "US",
          "gimbal: the latency that means no congestion, a little above the highest with one I/O "
-         "at a time; default: learned",
+         "at a time; default: learned; from 1500 on set --thresh-max, too",
          1, 10000000, NULL},
         {"thresh-max", EX_NUMBER, &o->thresh_max_us, "US",
          "gimbal: the latency that means overload, above the lowest at full load; default: "
-         "learned",
+         "learned; up to 250 set --thresh-min, too",
          1, 10000000, NULL},
         {"write-cost", EX_PARSE, &o->write_cost, "1..32",
          "gimbal: what a write costs at worst, in reads of its size; default: 9, or what was "
@@ -274,9 +275,7 @@ static void main_check_options(const struct options *o, const struct device *d)
         ex_usage("--warmup must be less than --seconds");
     if (strcmp(o->scheduler, "gimbal") != 0 && set)
         ex_usage("--thresh-min, --thresh-max and --write-cost need --scheduler gimbal");
-    if ((o->thresh_min_us != 0 ? o->thresh_min_us : 250) >=
-        (o->thresh_max_us != 0 ? o->thresh_max_us : 1500))
-        ex_usage("--thresh-min must be less than --thresh-max");
+    ex_thresholds_check(o->thresh_min_us, o->thresh_max_us);
 }
 
 /* ---- Calibration ---- */

@@ -93,6 +93,7 @@ def test_options(binary, mode):
     fails("need --qos gimbal", "--tenant-by", "client")
     fails("--write-cost need --qos gimbal", "--thresh-min", "100")
     fails("--thresh-min must be less than --thresh-max", *on, "--thresh-max", "250")
+    fails("which begins with 1500 unless it is set, too", *on, "--thresh-min", "3700")
     fails("--write-cost", *on, "--write-cost", "33")
     fails("--tenant: '16' is not a database from 0 to 15", *on, "--tenant", "16")
     fails("'x' is not a database", *on, "--tenant", "x:weight=2")
