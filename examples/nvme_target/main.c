@@ -167,7 +167,7 @@ static void listen_all(void)
     for (uint32_t i = 0; i < tg.listens; i++)
         numbers[i] = add_listener(&tg.listen[i]);
     if (tg_solar_begin(&e) != 0)
-        ex_die("%s", e.text);
+        ex_die("cannot keep the lease of a virtual disk: %s", e.text);
     for (uint32_t i = 0; i < tg.listens; i++) {
         if (snic_nvmet_listen_addr(g.target, numbers[i], &a) == 0)
             (void)snic_net_addr_format(&a, at, sizeof(at));
