@@ -22,6 +22,7 @@ OTHERS = {
     "name": "solar_volume ctl: of a disk",
     "segment": "kv_server: size of a log file; solar_volume ctl: the one to move",
     "server": "solar_volume ctl: its number in the catalog",
+    "ssd": "tenants: a model; nvme_target: its size, too, as each is a namespace",
     "store": "solar_volume: a file; the file system: a key-value store",
 }
 VALUES = {"ADDR:PORT": "ADDRESS:PORT", "ADDR": "ADDRESS", "SIZE": "BYTES", "N:SIZE": "N:BYTES",
