@@ -124,18 +124,23 @@
  * from a profile that was stored (snic_gimbal_profile_set()), and then follow the device:
  *   - The latency of I/Os that have the device for themselves is measured (the upper quartile of
  *     eight), twice a second if there are such: thresh_min_ns is 1.25 times that of a read of
- *     128 KiB, or of a write if that takes longer. Where the
- *     traffic leaves none alone the switch sends eight I/Os one by one: after init, when rate or
- *     latency have changed, and every 4 s (a quiet time: 8 ms at most, 62 ms until something is
- *     known and of devices that take milliseconds). The controller learns nothing from these.
- *     Other sizes, and writes where there are no reads, are scaled by the latencies of the SSD that
- *     the defaults were made for.
+ *     128 KiB, or of a write if that takes longer. Where the traffic leaves none alone the switch
+ *     sends eight I/Os one by one: after init, when rate or latency have changed, and every 4 s (a
+ *     quiet time: 8 ms at most, 62 ms until something is known and of devices that take
+ *     milliseconds). The controller learns nothing from these. Other sizes, and writes where there
+ *     are no reads, are scaled by the latencies of the SSD that the defaults were made for.
+ *     What is learned raises thresholds and never lowers them below the defaults: a fast device
+ *     that pauses, or answers some reads from memory, would be held far below its rate. The price:
+ *     on a device faster than the defaults' one latencies are those that the defaults allow, unless
+ *     lower thresholds are set.
  *   - The rate of reads while the device has more than it can do gives thresh_max_ns: six times
  *     thresh_min_ns, or the time that 2.75 times the slots take at that rate if that is more. It
  *     gives the slots, too, eight or one and a half times what that rate needs at that latency,
  *     and rate_max.
  *   - write_cost_worst is 9, or how many times the rate of writes alone that of reads alone of
- *     the same size was, if that is more: the cost itself falls as soon as writes are fast.
+ *     the same size was, if that is more, up to 18: the cost itself falls as soon as writes are
+ *     fast.
+ *   - A rate at which I/Os lacked tokens is the switch's: it lowers nothing that is known.
  * A latency that falls is followed at once, one that rises by more than an eighth when two batches
  * of measurements agree; the first batch after init decides alone, so what was stored and is wrong
  * is gone after eight I/Os, its rates included.

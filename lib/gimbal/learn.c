@@ -14,6 +14,8 @@
  *
  * Rates come from spans in which the device was never idle, all I/Os were reads, or all writes, and
  * their latency was well above that of I/Os alone: then the rate is the device's, not its users'.
+ * If the switch had an I/O that lacked tokens the rate may be the switch's: it counts only where it
+ * is higher than what is known.
  *
  * I1  Latencies known are 0 or 1000..10^9 ns, rates 0..SNIC_GIMBAL_RATE_MAX.
  * I2  A quiet time has an end, at most an eighth of an epoch after its beginning, and an epoch has
@@ -34,6 +36,10 @@ static const uint64_t learn_like[2][2] = {{207000, 80000}, {110000, 69000}};
 #define SNIC_GIMBAL__SAME 3
 /* For so long a device may be busy with writes that it has taken. */
 #define SNIC_GIMBAL__SETTLE_NS UINT64_C(50000000)
+/* The paper's worst write cost, and the most that is learned: beyond twice that a rate measured in
+ * bad moments would leave writers next to nothing. */
+#define SNIC_GIMBAL__COST_WORST UINT64_C(9)
+#define SNIC_GIMBAL__COST_LEARNED (2 * SNIC_GIMBAL__COST_WORST)
 
 static uint64_t learn_like_ns(unsigned op, uint32_t size)
 {
@@ -83,6 +89,7 @@ static void learn_span(struct gimbal_learn *l, uint64_t now, uint32_t inflight)
 {
     l->span_ns = now;
     l->span_idle = inflight == 0 || l->quiet;
+    l->span_held = 0;
     l->bytes[0] = 0;
     l->bytes[1] = 0;
     l->ios = 0;
@@ -247,7 +254,8 @@ static void learn_span_end(struct gimbal_learn *l, uint64_t now)
         unsigned large = l->bytes[op] / l->ios >= SNIC_GIMBAL__LARGE;
         uint64_t rate = l->bytes[op] * 1000000 / (span / 1000);
         if (op == SNIC_GIMBAL_READ) {
-            l->top[large] = snic_max_u64(l->top[large], rate);
+            if (!l->span_held)
+                l->top[large] = snic_max_u64(l->top[large], rate);
             if (rate > l->known.read_rate[large])
                 learn_rate(l, &l->known.read_rate[large], rate);
         } else {
@@ -255,6 +263,8 @@ static void learn_span_end(struct gimbal_learn *l, uint64_t now)
             uint64_t *known = &l->known.write_rate[large];
             uint64_t old = snic_min_u64(*known != 0 ? *known : rate, SNIC_GIMBAL_RATE_MAX);
             rate = snic_min_u64(rate, SNIC_GIMBAL_RATE_MAX);
+            if (l->span_held && (*known == 0 || rate < old))
+                continue;
             *known = rate > old ? old + (rate - old) / 8 : old - (old - rate) / 8;
             l->fresh = 1;
         }
@@ -364,13 +374,13 @@ int gimbal_learn_poll(struct gimbal_learn *l)
 /* The worst cost that was seen of a write, in 1/SNIC_GIMBAL_COST_ONE. */
 static uint32_t learn_cost(const struct snic_gimbal_profile *p)
 {
-    uint64_t worst = UINT64_C(9) * SNIC_GIMBAL_COST_ONE;
+    uint64_t worst = SNIC_GIMBAL__COST_WORST * SNIC_GIMBAL_COST_ONE;
     for (unsigned k = 0; k < 2; k++) {
         if (p->write_rate[k] == 0)
             continue;
         worst = snic_max_u64(worst, p->read_rate[k] * SNIC_GIMBAL_COST_ONE / p->write_rate[k]);
     }
-    return (uint32_t)snic_min_u64(worst, SNIC_GIMBAL_COST_MAX);
+    return (uint32_t)snic_min_u64(worst, SNIC_GIMBAL__COST_LEARNED * SNIC_GIMBAL_COST_ONE);
 }
 
 void gimbal_learn_tune(const struct snic_gimbal_profile *p, uint32_t slot_bytes,

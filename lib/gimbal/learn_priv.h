@@ -61,6 +61,7 @@ struct gimbal_learn {
     /* The span. */
     uint64_t span_ns;
     uint32_t span_idle; /* the device had nothing to do, or the time was quiet */
+    uint32_t span_held; /* the switch had an I/O that lacked tokens: the rate may be its own */
     uint64_t bytes[2];  /* by op */
     uint64_t ios;
     uint64_t took_ns; /* their latencies, */

@@ -9,6 +9,10 @@
  */
 #include "gimbal/gimbal_priv.h"
 
+/* What is learned raises the default thresholds and never lowers them: a fast device that pauses,
+ * or answers some reads from memory, would be held far below its rate. */
+#define SNIC_GIMBAL__THRESH_MIN_NS UINT64_C(250000)
+#define SNIC_GIMBAL__THRESH_MAX_NS UINT64_C(1500000)
 /* A change of less than 2^-n is none: the parameters do not jitter. */
 #define SNIC_GIMBAL__STEADY 4
 
@@ -22,6 +26,8 @@ static void tune_wanted(const struct snic_gimbal *g, struct gimbal_tuning *t)
 {
     const struct gimbal_tuning *set = &g->set;
     gimbal_learn_tune(&g->learn.known, g->o.slot_bytes, t);
+    t->thresh_min_ns = snic_max_u64(t->thresh_min_ns, SNIC_GIMBAL__THRESH_MIN_NS);
+    t->thresh_max_ns = snic_max_u64(t->thresh_max_ns, SNIC_GIMBAL__THRESH_MAX_NS);
     tune_field(&t->thresh_min_ns, set->thresh_min_ns, t->thresh_min_ns);
     tune_field(&t->thresh_max_ns, set->thresh_max_ns, t->thresh_max_ns);
     tune_field(&t->rate_max, set->rate_max, t->rate_max);
@@ -84,6 +90,8 @@ void gimbal_tune_init(struct snic_gimbal *g, const struct snic_gimbal_opts *o)
 
 void gimbal_tune_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, int timed)
 {
+    if (g->held != NULL)
+        g->learn.span_held = 1;
     gimbal_learn_done(&g->learn, io, timed, g->inflight - g->lost, g->now_ns);
     if (gimbal_learn_poll(&g->learn))
         tune_apply(g);
