@@ -140,6 +140,9 @@
  *   - write_cost_worst is 9, or how many times the rate of writes alone that of reads alone of
  *     the same size was, if that is more, up to 18: the cost itself falls as soon as writes are
  *     fast.
+ *   - When the device has completed nothing for thresh_max_ns, and that again per slot_bytes of the
+ *     I/O, all of it has paused: that is no congestion, and I/Os sent before teach the controller
+ *     nothing.
  *   - A rate at which I/Os lacked tokens is the switch's: it lowers nothing that is known.
  * A latency that falls is followed at once, one that rises by more than an eighth when two batches
  * of measurements agree; the first batch after init decides alone, so what was stored and is wrong

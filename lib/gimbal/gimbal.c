@@ -448,6 +448,21 @@ static void gimbal_offer(struct snic_gimbal *g, struct gimbal_flow *f)
         gimbal_floor_offer(g, f->tenant->group);
 }
 
+/*
+ * 1: the latency of the I/O, which is back now, is no measure of congestion: it was sent in a quiet
+ * time, or before a pause of the whole device, in which that completed nothing for longer than an
+ * overloaded one takes for an I/O of this size.
+ */
+static int gimbal_apart(struct snic_gimbal *g, const struct snic_gimbal_io *io)
+{
+    uint64_t most = g->o.thresh_max_ns * (1 + io->size / g->o.slot_bytes);
+    if (!gimbal_learns(g))
+        return 0;
+    if (g->now_ns - g->alive_ns >= most)
+        g->paused_ns = g->now_ns;
+    return io->sent_ns < g->paused_ns || gimbal_learn_apart(&g->learn, io);
+}
+
 void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int outcome,
                           uint64_t now_ns)
 {
@@ -461,11 +476,12 @@ void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int 
     g->inflight--;
     c->inflight--;
     t->flow[io->op].sent--;
+    int apart = gimbal_apart(g, io);
     g->alive_ns = g->now_ns;
     gimbal_count(t, io, outcome, g->now_ns);
     if (c->tenant != t)
         gimbal_count(c->tenant, io, outcome, g->now_ns);
-    if (gimbal_learns(g) && gimbal_learn_apart(&g->learn, io)) {
+    if (apart) {
         g->done_ns = g->now_ns; /* no measure, and no part of a window */
     } else if (outcome == SNIC_GIMBAL_DONE) {
         gimbal_bucket_fill(g, g->now_ns); /* at the rate and the shares until now */

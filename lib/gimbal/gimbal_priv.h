@@ -202,8 +202,9 @@ struct snic_gimbal {
     struct gimbal_monitor monitor[2];
     uint64_t entered[4];
     /* Slots with I/Os out, longest first; what lingers, what is deferred. */
-    uint64_t alive_ns; /* the device completed something, or began to work */
-    uint64_t probe_ns; /* a dead device's last slot abandoned */
+    uint64_t alive_ns;  /* the device completed something, or began to work */
+    uint64_t probe_ns;  /* a dead device's last slot abandoned */
+    uint64_t paused_ns; /* learning: the end of the device's last pause */
     struct gimbal_list watch;
     struct gimbal_list linger;
     struct gimbal_list deferred;

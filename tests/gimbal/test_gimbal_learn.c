@@ -441,6 +441,46 @@ static void test_gimbal_learn_own_limit_is_no_rate_of_the_device(void **state)
     }
 }
 
+/* Of what the device can do while it works, in percent: it stops for @p stop_ns each @p most_ns at
+ * most. */
+static uint64_t share_beside_pauses(struct snic_rng *r, uint64_t stop_ns, uint64_t most_ns)
+{
+    struct sim s;
+    uint64_t stopped = 0;
+    sim_open(&s, &learns);
+    gx_tenants(&s.x, 1);
+    s.bytes_per_second = SEC / 2;
+    for (int i = 0; i < 16; i++) {
+        sim_client(&s, 0, READ, 4 * KIB, 1, 60 * SEC);
+        sim_client(&s, 0, WRITE, 128 * KIB, 1, 60 * SEC);
+    }
+    sim_run(&s, SEC);
+    uint64_t bytes = sim_bytes(&s, 0);
+    uint64_t began = s.x.now;
+    while (s.x.now < 4 * SEC) {
+        uint64_t least = most_ns / 10 * 3;
+        s.stall_from_ns = s.x.now;
+        s.stall_to_ns = s.x.now + stop_ns;
+        stopped += stop_ns;
+        sim_run(&s, s.x.now + least + snic_rng_below(r, most_ns - least));
+    }
+    /* Without a switch it always has I/Os. */
+    uint64_t could = (s.x.now - began - stopped) / 1000 * (s.bytes_per_second / 1000000);
+    bytes = sim_bytes(&s, 0) - bytes;
+    sim_close(&s);
+    return bytes * 100 / could;
+}
+
+/* A virtual disk stops now and then: that is nothing its users could do less about. */
+static void test_gimbal_learn_pauses_of_the_device_cost_nothing_more(void **state)
+{
+    (void)state;
+    struct snic_rng r;
+    snic_rng_init(&r, support_seed());
+    assert_in_range(share_beside_pauses(&r, 30 * MS, SEC), 90, 110);
+    assert_in_range(share_beside_pauses(&r, 5 * MS, 100 * MS), 90, 110);
+}
+
 static void test_gimbal_learn_options_that_are_set_stay(void **state)
 {
     (void)state;
@@ -661,6 +701,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_learn_slow_device_is_used),
         cmocka_unit_test(test_gimbal_learn_fast_device_keeps_the_defaults),
         cmocka_unit_test(test_gimbal_learn_own_limit_is_no_rate_of_the_device),
+        cmocka_unit_test(test_gimbal_learn_pauses_of_the_device_cost_nothing_more),
         cmocka_unit_test(test_gimbal_learn_options_that_are_set_stay),
         cmocka_unit_test(test_gimbal_learn_profile_limits),
         cmocka_unit_test(test_gimbal_learn_stale_profile_is_gone_with_the_first_batch),

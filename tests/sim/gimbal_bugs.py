@@ -61,6 +61,8 @@ BUGS = [
     ("a fast device gets lower thresholds: max", TUNE,
      "t->thresh_max_ns = snic_max_u64(t->thresh_max_ns, SNIC_GIMBAL__THRESH_MAX_NS);", "",
      ("learn",)),
+    ("pauses are congestion", GIMBAL,
+     "g->paused_ns = g->now_ns;", ";", ("learn",)),
     ("slots have no limit", LEARN,
      "snic_min_u64(snic_max_u64(need, 8), 64)", "snic_max_u64(need, 8)", ("learn",)),
     ("a profile is not checked", LEARN, "|| !learn_valid(&in))", ")", ("learn",)),
