@@ -288,6 +288,19 @@ static void replica_log_submit(struct snic_replica *r)
         replica_fail(r, result);
 }
 
+/* It will never take what waits, unless something goes; and nothing is on its way that lets it. */
+int replica_log_stuck(struct replica_log *l)
+{
+    if (l->refusal != SNIC_ENOSPC)
+        return 0;
+    for (uint32_t i = l->head; i != l->tail; i++) {
+        uint32_t kind = replica_entry_at(l, i)->kind;
+        if (kind == REPLICA_E_DROP || kind == REPLICA_E_RETIRE)
+            return 0;
+    }
+    return l->mid != l->tail;
+}
+
 /* The records of what is durable by now are fetched together. */
 void replica_log_ahead(const struct snic_replica *r)
 {

@@ -18,6 +18,8 @@
  */
 #include "replica_priv.h"
 
+#define REPLICA_GIVES 32 /* records that give way at once to those that wait for a full log */
+
 /* The engines' time. It does not go back, whatever the clock does. */
 uint64_t replica_clock(const struct snic_replica *r)
 {
@@ -206,6 +208,22 @@ int replica_shed(struct snic_replica *r)
     struct snic_ddp_event ev = {.type = SNIC_DDP_SHED};
     return r->part == SNIC_DDP_LEARNER && replica_log_room(r, REPLICA_ROOM_TOMBSTONE) == 0 &&
            replica_step_ddp(r, &ev) == 0;
+}
+
+/*
+ * A learner's log is full, and records that were taken in wait for it. While its donor restarts
+ * nothing may come in any more that finds no room: of what waits here the others ask again without
+ * the value, and the donor answers no PULL and no client before all that it replays is in all logs.
+ * So something else goes here, too, and more when that is durable and did not suffice. 1: it did.
+ */
+static int replica_gives_way(struct snic_replica *r)
+{
+    if (r->part != SNIC_DDP_LEARNER || !replica_log_stuck(&r->log))
+        return 0;
+    uint32_t tail = r->log.tail;
+    for (uint32_t i = 0; i < REPLICA_GIVES && replica_shed(r); i++)
+        ;
+    return r->log.tail != tail;
 }
 
 /* Memory for a value that comes in, a learner's own unconfirmed ones giving way; 0: none. */
@@ -438,7 +456,7 @@ void snic_replica_stop(struct snic_replica *r)
 void replica_settle(struct snic_replica *r)
 {
     while (r->state == SNIC_REPLICA_RUNNING && r->failure == 0 &&
-           (replica_pump(r) || replica_report(r)))
+           (replica_pump(r) || replica_report(r) || replica_gives_way(r)))
         ;
     if (r->state == SNIC_REPLICA_RUNNING && r->failure == 0) {
         uint64_t at =
@@ -499,3 +517,5 @@ void replica_boot(struct snic_replica *r, const struct snic_member_record *recor
     if (result != 0)
         replica_fail(r, result);
 }
+
+#undef REPLICA_GIVES

@@ -644,6 +644,7 @@ void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns);
 void replica_log_layout(struct snic_arena *a, struct snic_replica *r);
 void replica_log_accept(struct snic_replica *r);
 int replica_log_next(struct snic_replica *r, struct replica_entry *out);
+int replica_log_stuck(struct replica_log *l);
 void replica_log_ahead(const struct snic_replica *r);
 int replica_log_keep(void *ctx, const struct snic_wal_record *rec);
 void replica_log_stop(struct snic_replica *r);

@@ -350,6 +350,53 @@ static void test_replica_log_learner_with_a_full_log(void **state)
     end(c);
 }
 
+/*
+ * A learner's log is full, and has taken what it finds to have no room for; then nothing comes any
+ * more, as from a donor that restarts. Own records that are not confirmed go, until that is in.
+ */
+static void test_replica_log_learner_gives_way_to_what_waits(void **state)
+{
+    struct cluster_opts o = {.seed = 2, .nodes = 3, .checks = 64}; /* the log is full enough */
+    struct snic_replica_stats info;
+    (void)state;
+    o.keys = CLUSTER_KEYS_MOST;
+    o.keys_max = CLUSTER_KEYS_MOST + 20;
+    o.segment_bytes = 16384;
+    o.segments = 10;
+    o.value_max = 512;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t n = 0; n < 3; n++)
+        cluster_up(c, n, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    uint32_t keys = fill(c, 0, 3);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    cluster_run(c, 2 * SECOND);
+    for (uint32_t k = 0; k < keys; k += 2)
+        must(c, cluster_do(c, k / 2 % 2, SNIC_REPLICA_DELETE, k, NULL) == 0);
+    cluster_run(c, SECOND);
+    cluster_up(c, 2, 0);
+    struct snic_replica *r = c->node[2].r;
+    for (uint32_t i = 0; r->part != SNIC_DDP_LEARNER; i++) {
+        must(c, i < 1000000);
+        cluster_run(c, CLUSTER_MS / 100);
+    }
+    for (uint32_t i = 0; i < 32; i++)
+        must(c, cluster_submit(c, i % 2, SNIC_REPLICA_PUT, keys + i, NULL, NULL) != NULL);
+    for (uint32_t i = 0; r->log.tail - r->log.mid < 24; i++) {
+        must(c, i < 1000);
+        cluster_run(c, CLUSTER_MS / 100);
+    }
+    cluster_down(c, 0, CLUSTER_CRASH);
+    cluster_down(c, 1, CLUSTER_CRASH);
+    snic_replica_get_stats(r, &info);
+    uint64_t hints = info.ddp.learning.hints;
+    cluster_run(c, 5 * SECOND);
+    snic_replica_get_stats(r, &info);
+    assert_int_equal(r->log.tail, r->log.mid);
+    assert_in_range(info.ddp.learning.hints, 1, hints - 1);
+    cluster_free(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +409,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_log_stalls_evict_none),
         cmocka_unit_test(test_replica_log_learner_sheds_what_the_log_notes),
         cmocka_unit_test(test_replica_log_learner_with_a_full_log),
+        cmocka_unit_test(test_replica_log_learner_gives_way_to_what_waits),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -287,6 +287,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
         UINT64_C(1795661456363620), /* a scope of a node that was left out, and had come back */
         1002150, /* a CAS that was refused, and a restart that lost what had beaten it */
         2416,    /* as 2356, which does not come to that any more */
+        1000258, /* a restart replayed to learners whose logs were full, and nothing else came */
     };
     const uint64_t stride = support_stride(2, 4);
     (void)state;

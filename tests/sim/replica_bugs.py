@@ -47,6 +47,8 @@ BUGS = [
      "int drops = (a->flags & SNIC_DDP_DROPS) != 0; if (drops) return;", FORMER),
     ("a learner sheds more than its log can note", "lib/replica/node.c",
      "replica_log_room(r, REPLICA_ROOM_TOMBSTONE) == 0 &&", "", ("tolog", "*sheds*")),
+    ("nothing gives way to what waits for a learner's full log", "lib/replica/node.c",
+     "|| replica_gives_way(r))", "|| (0 && replica_gives_way(r)))", ("tolog", "*gives_way*")),
     ("M2 a learner's log is retired when it joins", "lib/replica/node.c",
      "if (r->log.gaps || r->log.too_much) {", "if (1) {", ("node", "*rejoins_by_difference*")),
     ("A8 a torn end is no doubt", "lib/wal/recover.c",
