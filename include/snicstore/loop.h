@@ -72,7 +72,7 @@ SNIC_API uint64_t snic_loop_now(const struct snic_loop *l) SNIC_NONNULL(1);
 SNIC_API uint64_t snic_loop_clock(const struct snic_loop *l) SNIC_NONNULL(1);
 /**
  * Call t->fn at or after @p deadline_ns, never early; re-arms an armed timer. Borrowed until then
- * or until cancelled. [owner]
+ * or until cancelled. A timer that arms itself in its function runs in a later iteration. [owner]
  */
 SNIC_API void snic_loop_arm(struct snic_loop *l, struct snic_timer *t, uint64_t deadline_ns)
     SNIC_NONNULL(1, 2);

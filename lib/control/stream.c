@@ -262,8 +262,8 @@ static void control_stream_deliver(struct snic_timer *t, uint64_t now_ns)
     }
     if (s->closing)
         control_stream_drop(s);
-    else if (s->budget == 0) /* at `now_ns` it would run again in this iteration */
-        snic_loop_arm(s->net->loop, t, now_ns + 1);
+    else if (s->budget == 0)
+        snic_loop_arm(s->net->loop, t, now_ns);
     else if (s->ended)
         control_stream_close(s);
 }

@@ -9,9 +9,10 @@
  *      message, so no ABA.
  *   I2 The owner sleeps only after replacing NULL by &asleep. A poster that
  *      finds &asleep replaces it and wakes: exactly one wake per sleep.
- *   I3 A phase runs the messages, timers and tasks that were there when it
- *      began; what they add waits for the next iteration. So no phase starves
- *      the next one.
+ *   I3 A phase runs the messages and tasks that were there when it began, and
+ *      as many timers as were armed then; what they add waits for the next
+ *      iteration, but a timer that another arms for the present may run in this
+ *      one. One that arms itself does not. So no phase starves the next one.
  *   I4 A task is on `ready`, on `turn`, running, or off; `running` is NULL once
  *      the running task was taken off, and it is not touched after that.
  */
@@ -99,6 +100,8 @@ uint64_t snic_loop_clock(const struct snic_loop *l)
 void snic_loop_arm(struct snic_loop *l, struct snic_timer *t, uint64_t deadline_ns)
 {
     SNIC_DASSERT(t->fn != NULL);
+    if (t == l->firing && l->timers) /* I3: once in an iteration */
+        deadline_ns = snic_max_u64(deadline_ns, l->now_ns + 1);
     snic_wheel_arm(&l->wheel, t, deadline_ns);
 }
 
@@ -113,7 +116,9 @@ int loop_run_timer(struct snic_loop *l)
     if (t == NULL)
         return 0;
     l->stats.timers++;
-    t->fn(t, l->now_ns);
+    l->firing = t;
+    t->fn(t, l->now_ns); /* it may free the timer */
+    l->firing = NULL;
     return 1;
 }
 
@@ -244,8 +249,10 @@ static uint64_t loop_dispatch(struct snic_loop *l)
 
     loop_collect(l);
     done += loop_run_messages(l, &l->deferred);
+    l->timers = 1;
     for (uint64_t most = l->wheel.armed; most > 0 && loop_run_timer(l); most--) /* I3 */
         done++;
+    l->timers = 0;
 
     while (!snic_link_alone(&l->ready)) { /* I3 */
         struct snic_link *t = l->ready.next;

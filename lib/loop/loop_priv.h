@@ -61,11 +61,13 @@ struct snic_loop {
     struct snic_link ready;         /* tasks for the next round of turns          */
     struct snic_link turn;          /* tasks of this round                        */
     struct snic_loop_task *running; /* NULL once it was taken off inside its fn   */
+    struct snic_timer *firing;      /* whose function runs; only to be compared           */
     struct snic_link pollers;
     struct snic_link *poller_next; /* the walk over pollers continues here       */
     struct loop_region *regions;
     uint32_t regions_max;
     uint8_t inside;   /* an iteration is under way                                */
+    uint8_t timers;   /* its phase of timers is; in a world a step runs one       */
     uint8_t stop;     /* run() returns after this iteration                       */
     uint8_t external; /* fd() was asked for: the caller sleeps on its own         */
     struct snic_loop_stats stats;

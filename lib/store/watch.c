@@ -93,8 +93,8 @@ void store_wake_fire(struct snic_timer *t, uint64_t now_ns)
         if (w->ready != NULL)
             w->ready(w);
     }
-    if (s->wake_left != 0) /* at `now_ns` it would run again in this iteration */
-        snic_loop_arm(s->loop, t, now_ns + 1);
+    if (s->wake_left != 0)
+        snic_loop_arm(s->loop, t, now_ns);
 }
 
 /* ---- Calls ---- */
