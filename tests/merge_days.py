@@ -6,7 +6,9 @@ import sys
 
 import merge
 
-ROTATE = {"": "", "asan": "asan=2,asan=3@slow", "single": "single=2@commits,single=3"}
+ROTATE = {"": "", "asan": "asan=2,asan=3@slow", "single": "single=2@commits,single=3",
+          "noassert": "noassert=2@commits,noassert=3"}
+TURNS = {"single": 0, "noassert": 1}  # of two commits, as in run.sh
 
 
 def tests():
@@ -23,7 +25,7 @@ def main():
     for build, rotate in ROTATE.items():
         never = {name for name, _ in tests()}
         for turn in range(4 * 12 * 12):
-            if "@commits" in rotate and turn % 2 != 0:
+            if turn % 2 != TURNS.get(build, turn % 2):
                 continue
             day = merge.Day(turn)
             day.rotate = merge.rotations(rotate)
