@@ -125,10 +125,11 @@
  *   - The latency of I/Os that have the device for themselves is measured (the upper quartile of
  *     eight), twice a second if there are such: thresh_min_ns is 1.25 times that of a read of
  *     128 KiB, or of a write if that takes longer. Where the traffic leaves none alone the switch
- *     sends eight I/Os one by one: after init, when rate or latency have changed, and every 4 s (a
- *     quiet time: 8 ms at most, 62 ms until something is known and of devices that take
- *     milliseconds). The controller learns nothing from these. Other sizes, and writes where there
- *     are no reads, are scaled by the latencies of the SSD that the defaults were made for.
+ *     sends eight I/Os one by one: after init, when rate or latency differ by more than an eighth
+ *     (a quarter beside writes) from the half second before, and every 4 s (a quiet time: 8 ms at
+ *     most, 62 ms until something is known and of devices that take milliseconds). The controller
+ *     learns nothing from these. Other sizes, and writes where there are no reads, are scaled by
+ *     the latencies of the SSD that the defaults were made for.
  *     What is learned raises thresholds and never lowers them below the defaults: a fast device
  *     that pauses, or answers some reads from memory, would be held far below its rate. The price:
  *     on a device faster than the defaults' one latencies are those that the defaults allow, unless
@@ -403,7 +404,7 @@ struct snic_gimbal_learned {
     uint64_t changed_ns; /**< when one of these changed last; 0: not since init            */
     uint64_t changes;
     uint64_t batches; /**< of measurements                                               */
-    uint64_t quiets;  /**< of them, in a quiet time                                      */
+    uint64_t quiets;  /**< quiet times that were begun                                   */
     uint32_t stored;  /**< 1: no batch yet, these follow from a stored profile           */
     uint32_t reserved;
 };
