@@ -51,7 +51,7 @@ static int net_sim_packets_take(struct snic_net_fabric *f)
 {
     if (f->packet_mem != NULL)
         return 0;
-    f->packet_data = calloc(SNIC_NET__SIM_PACKETS, SNIC_NET__SIM_PACKET_BYTES);
+    f->packet_data = malloc((size_t)SNIC_NET__SIM_PACKETS * SNIC_NET__SIM_PACKET_BYTES);
     f->packet_mem = calloc(SNIC_NET__SIM_PACKETS, sizeof(*f->packet_mem));
     if (f->packet_data == NULL || f->packet_mem == NULL) {
         free(f->packet_data);

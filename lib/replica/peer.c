@@ -168,6 +168,7 @@ static void replica_peer_layout(struct snic_arena *a, struct snic_replica *r,
     if (a->base == NULL)
         return;
     p->out_free = SNIC_REPLICA__NIL;
+    p->outs_free = max;
     for (uint32_t i = max; i-- > 0;) {
         memset(&p->outs[i], 0, sizeof(p->outs[i]));
         p->outs[i].next = p->out_free;
@@ -223,6 +224,7 @@ static void replica_link_vacate(struct snic_replica *r, uint16_t keep)
     spare->outs = p->outs;
     spare->buckets = p->buckets;
     spare->out_free = p->out_free; /* all are free */
+    spare->outs_free = p->outs_free;
     spare->open = SNIC_REPLICA__NIL;
     spare->credit_at_ns = SNIC_NEVER;
     for (uint32_t c = 0; c < REPLICA_CHANNELS; c++)
@@ -271,9 +273,9 @@ uint32_t replica_link_places(const struct snic_replica *r)
 
 static int replica_peer_check(const struct snic_replica *r, const struct replica_peer *p)
 {
-    uint32_t count = 0, blocked = 0;
-    for (uint32_t i = p->out_free; i != SNIC_REPLICA__NIL; i = p->outs[i].next)
-        count++;
+    uint32_t count = p->outs_free, blocked = 0;
+    if ((p->out_free == SNIC_REPLICA__NIL) != (p->outs_free == 0))
+        return SNIC_ECORRUPT;
     for (uint32_t c = 0; c < REPLICA_CHANNELS; c++) {
         const struct replica_to *t = &p->to[c];
         const struct replica_from *f = &p->from[c];

@@ -62,6 +62,7 @@ void replica_out_free(struct snic_replica *r, struct replica_peer *p, uint32_t i
     o->value = 0;
     o->next = p->out_free;
     p->out_free = i;
+    p->outs_free++;
 }
 
 /* Does only a timer of the engine send it again? (L3) */
@@ -124,6 +125,7 @@ static void replica_out_queue(struct snic_replica *r, struct replica_peer *p,
     }
     struct replica_out *o = &p->outs[i];
     p->out_free = o->next;
+    p->outs_free--;
     memcpy(o->head, head, sizeof(head));
     o->size = (uint8_t)size;
     o->channel = (uint8_t)replica_channel_of(m);

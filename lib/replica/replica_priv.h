@@ -352,6 +352,7 @@ struct replica_peer {
     uint32_t open;             /* the datagram that is being filled, or none */
     uint32_t highest;          /* version that it understands, as far as is known */
     uint32_t out_free;
+    uint32_t outs_free; /* entries behind it: a check that walks them takes half of a simulation */
     struct replica_out *outs;
     uint32_t *buckets;
     struct replica_to to[REPLICA_CHANNELS];

@@ -487,6 +487,9 @@ static void test_replica_conn_check_broken_detected(void **state)
     BREAK(f->ring_used = 1, f->ring_used = 0);
     BREAK(f->blocked = REPLICA_NO_LOG, f->blocked = REPLICA_FREE);
     BREAK(t->sent.count++, t->sent.count--);
+    uint32_t out = p->out_free;
+    BREAK(p->outs_free--, p->outs_free++);
+    BREAK(p->out_free = SNIC_REPLICA__NIL, p->out_free = out);
     uint32_t places = replica_link_places(fix.r);
     for (uint32_t i = 1; i <= places; i++)
         fix.r->conns[i].state = REPLICA_CONN_HELLO;
