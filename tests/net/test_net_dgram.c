@@ -315,14 +315,18 @@ static void test_net_dgram_arrival_is_the_kernels(void **state)
         sock_open(0, 0);
         (void)settle();
         to.sin_port = htons(e.socks[0].addr.port);
-        assert_int_equal(sendto(fd, e.bytes, 100, 0, (struct sockaddr *)&to, sizeof(to)), 100);
-        uint64_t sent = snic_loop_clock(e.loop);
-        (void)usleep(30000);
-        uint64_t looked = snic_loop_clock(e.loop);
-        (void)settle();
-        assert_int_equal(e.socks[0].messages, 1);
+        uint64_t before, looked;
+        uint32_t sent = 0;
+        do { /* a time stamp that is a second old is not believed: we were not running */
+            before = snic_loop_clock(e.loop);
+            assert_int_equal(sendto(fd, e.bytes, 100, 0, (struct sockaddr *)&to, sizeof(to)), 100);
+            (void)usleep(30000);
+            looked = snic_loop_clock(e.loop);
+            (void)settle();
+            assert_int_equal(e.socks[0].messages, ++sent);
+        } while (snic_loop_clock(e.loop) - before > 900000000);
         assert_int_equal(e.socks[0].time_ns >= looked, !with);
-        assert_true(e.socks[0].time_ns + 1000000000 > sent);
+        assert_true(e.socks[0].time_ns + 1000000000 > before);
         sock_open(1, 0);
         train_send(0, &e.socks[1].addr, 0, 3, 100);
         (void)settle();

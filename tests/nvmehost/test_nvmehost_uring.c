@@ -72,7 +72,7 @@ static void open_tcp(struct conformance_io *c, const struct conformance_io_backe
     size_t size = snic_nvmehost_memsize(&o);
     at.hmem = support_guard_alloc(size, SNIC_NVMEHOST_ALIGN);
     assert_int_equal(snic_nvmehost_open(&at.h, at.hmem, size, at.net, &o), 0);
-    assert_int_equal(snic_nvmehost_wait(at.h, UINT64_C(30000000000)), 0);
+    assert_int_equal(snic_nvmehost_wait(at.h, UINT64_C(300000000000)), 0);
     c->io = snic_nvmehost_io(at.h);
     at.ops = *c->io->ops;
     at.ops.close = close_all;

@@ -170,7 +170,7 @@ int nh_open(struct nh_queue *q, struct nh *h)
     o.digests = h->digests;
     o.entries = h->entries != 0 ? h->entries : 32;
     o.flags = h->no_sq_flow ? SNIC_NVMETCP_NO_SQ_FLOW : 0;
-    o.greet_ns = UINT64_C(5000000000);
+    o.greet_ns = UINT64_C(300000000000); /* against hangs only */
     size_t size = snic_nvmetcp_host_memsize(&o);
     q->mem = aligned_alloc(SNIC_NVMETCP_ALIGN, (size_t)snic_align_up(size, SNIC_NVMETCP_ALIGN));
     q->open = 1;
