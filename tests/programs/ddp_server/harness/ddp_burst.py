@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The burst that once broke the cluster: 64 writes of 65 KB outstanding at one node, then four
 times as many, without a fault. No node may leave the membership, fewer than 1 of 100 messages may
-be resent, and the goodput of the fourfold load is at least 0.9 of its maximum.
+be resent, and the goodput of the fourfold load is at least 0.9 of its maximum. A run in which that
+does not hold shows nothing when processes had to wait for a processor: another one follows, and
+after three such the test is skipped.
 
 ddp_burst.py --lossfs P --forwarder P --server P [--kind ddp|redis] [--nodes N] [--seconds S]
              [--rate BITS] [--state FOLDER --minutes N]
@@ -38,7 +40,7 @@ class Load:
         self.selector = selectors.DefaultSelector()
         each = min(4, outstanding)
         for n in range(outstanding // each):
-            c = ddpclients.Connection(kind.address(0), 30)
+            c = ddpclients.Connection(kind.address(0), ddpbox.PATIENCE)
             kind.greet(c)
             self.selector.register(c.socket, selectors.EVENT_READ, c)
             for i in range(each):
@@ -47,7 +49,6 @@ class Load:
 
     def write(self, connection, number):
         value = f"{number}:".encode() + b"x" * (SIZE - len(str(number)) - 1)
-        connection.socket.settimeout(30)
         connection.send(*self.kind.set(f"burst{number % 200}", value, "default"))
 
     def run(self, seconds):
@@ -97,8 +98,7 @@ def figures(kind):
     def read():
         all_nodes = []
         for i in range(kind.nodes):
-            c = ddpclients.Connection(kind.address(i), 5)
-            kind.greet(c)
+            c = ddpclients.Patient(kind, i)
             all_nodes.append(kind.figures(c))
             c.close()
         return all_nodes
@@ -143,7 +143,8 @@ def judge(kind, cluster, before, after, rates):
 
 
 def piece(o, kind, network, folder, lower, first, seconds):
-    """The nodes start on their disks, and bear the load; @return what is wrong"""
+    """The nodes start on their disks, and bear the load; @return what is wrong, and whether that
+    shows something"""
     disks = [ddpbox.Disk(o.lossfs, f"{folder}/n{i}", lower and f"{lower}/n{i}")
              for i in range(o.nodes)]
     history = ddpclients.History(folder + "/history")
@@ -151,13 +152,18 @@ def piece(o, kind, network, folder, lower, first, seconds):
     for i in range(o.nodes):
         cluster.start(i, first=first)
         network.rate(i, o.rate)
-    late = cluster.await_full(60)
+    late = cluster.await_full()
     wrong = [f"nodes {late} do not become full members"] if late else []
+    void = False
     if not wrong:
+        waits = cluster.waits()
         before = figures(kind)
         rates = inside(lambda: phases(kind, seconds))
         wrong = judge(kind, cluster, before, figures(kind), rates)
+        print(f"waits for a processor: {waits.close()}")
+        void = wrong != [] and waits.noted != []
     if cluster.ends:
+        void = False
         wrong.append(f"ended by themselves: {cluster.ends}")
     for w in wrong:
         print("WRONG", w)
@@ -169,7 +175,17 @@ def piece(o, kind, network, folder, lower, first, seconds):
                 print(f"--- node {i}:", *f.read().splitlines()[-15:], sep="\n")
     for d in disks:
         d.close()
-    return wrong
+    return wrong, void
+
+
+def pieces(o, kind, network, folder, lower, first):
+    """One that shows something; @return what is wrong with it"""
+    for again in range(3):
+        wrong, void = piece(o, kind, network, folder, lower, first and again == 0, o.seconds)
+        if not void:
+            return wrong
+    print("skipped: others of this machine keep its processors from the nodes")
+    sys.exit(77)
 
 
 def save(path, done):
@@ -191,7 +207,7 @@ def night(o, kind, network, folder):
         first = done["attempts"] == 0
         done["attempts"] += 1
         save(path, done)
-        wrong = piece(o, kind, network, folder, o.state, first, o.seconds)
+        wrong = pieces(o, kind, network, folder, o.state, first)
         if wrong:
             return wrong
         done["seconds"] += o.seconds
@@ -221,7 +237,7 @@ def main():
     if o.state:
         wrong = night(o, kind, network, folder)
     else:
-        wrong = piece(o, kind, network, folder, None, True, o.seconds)
+        wrong = pieces(o, kind, network, folder, None, True)
     network.close()
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(f"CPU: {sum(u.ru_utime + u.ru_stime for u in used):.1f} s")

@@ -10,8 +10,9 @@ ddp_faults.py --lossfs P --forwarder P --judge P [--server P] [--kind ddp|redis]
 --schedule replays the faults of a file that an earlier run has printed and kept. --expect-wrong:
 the run passes when the judge finds the history wrong, in the ways that have these texts (with
 --lie: disks do not flush; with --overclaim: what was written with durability memory passes for
-durable at all or here, or for more copies than were asked for). --steady: no
-node may leave the membership. --state: disks and progress are kept there, and a run that was
+durable at all or here, or for more copies than were asked for). --steady: no node may leave the
+membership; where one does and processes had to wait for a processor, another run follows, and after
+five such the test is skipped. --state: disks and progress are kept there, and a run that was
 interrupted is resumed. --more: of the server's command line.
 """
 import argparse
@@ -72,6 +73,8 @@ class Run:
         self.watchers = []
         self.timed = []
         self.network = network
+        self.void = None  # why the run shows nothing
+        self.waited = False
         self.before = before
         self.after = {"attempt": before["attempt"], "keys": {}}
 
@@ -87,10 +90,10 @@ class Run:
         if bad:
             self.wrong.append(f"{what}: {bad}")
 
-    def recover(self, seconds=60):
+    def recover(self):
         self.cluster.heal()
-        late = self.cluster.await_full(seconds)
-        self.check(f"not full members {seconds} s after the last fault", late)
+        late = self.cluster.await_full()
+        self.check("not full members minutes after the last fault", late)
         return not late
 
     def go(self, first):
@@ -100,10 +103,11 @@ class Run:
         for i in range(self.kind.nodes):
             self.cluster.start(i, first=first)
         if not self.recover():
-            return self.end(None)
+            return self.end()
         if o.lie:
             for d in self.cluster.disks:
                 d("lie on")
+        waits = self.cluster.waits()
         epochs = self.epochs()
         threading.excepthook = self.client_ended
         rng = random.Random(f"keys {self.seed}")
@@ -132,17 +136,17 @@ class Run:
             c.overclaim = o.overclaim
             c.start()
         if o.lie:  # without anything that was acknowledged before, a loss is none
-            scanner.filled.wait(60)
+            scanner.filled.wait(ddpbox.PATIENCE)
         self.carry_out()
         stop.set()
         for c in [*clients, scanner]:
             c.join()
             self.wrong += c.wrong[:5]
         print(f"{scanner.whole} scans were whole")
-        if self.recover():
+        recovered = self.recover()
+        self.judge_pace(waits.close(), epochs)
+        if recovered:
             self.finish(keys)
-            if o.steady and self.epochs() != epochs:
-                self.wrong.append(f"epochs {epochs} have become {self.epochs()}")
         watch_stop.set()
         for w in self.watchers:
             w.join()
@@ -151,7 +155,22 @@ class Run:
             print(f"{sum(w.events for w in self.watchers)} changes watched, "
                   f"{sum(w.segments for w in self.watchers)} watches begun, "
                   f"{sum(w.continued for w in self.watchers)} continued")
-        return self.end(keys)
+        return self.end()
+
+    def judge_pace(self, waits, epochs):
+        """Of the time with clients: waits for a processor, which others have, are no node's."""
+        print(f"waits for a processor: {waits}")
+        self.waited = waits.noted != []
+        ok = self.history.total("ok")
+        if ok < 10 * (self.o.seconds - waits.seconds):
+            self.wrong.append(f"only {ok} operations succeeded")
+        now = self.epochs()
+        if self.o.steady and now != epochs:
+            left = f"epochs {epochs} have become {now}"
+            if self.waited:
+                self.void = f"{left}, and processes waited for a processor: {waits}"
+            else:
+                self.wrong.append(left)
 
     def client_ended(self, what):
         self.wrong.append(f"{what.thread.name} ended by itself: {what.exc_value!r}")
@@ -165,7 +184,7 @@ class Run:
             if self.network:
                 ddpbox.enter_network("c")
             for i in range(self.kind.nodes):
-                connection = ddpclients.Connection(self.kind.address(i), self.kind.timeout)
+                connection = ddpclients.Patient(self.kind, i)
                 got.append(self.kind.figures(connection).get("epoch"))
                 connection.close()
 
@@ -193,16 +212,12 @@ class Run:
             client = ddpclients.Client("last", self.kind, None, keys, self.history,
                                        threading.Event(), self.seed)
             for i in range(self.kind.nodes):
-                client.connection = ddpclients.Connection(self.kind.address(i), self.kind.timeout)
-                self.kind.greet(client.connection)
-                before = self.history.counts.get(("set", "ok"), 0)
-                value, _ = client.value()
-                client.node = i
-                client.carry_out("set", keys.registers[0], value, self.kind.set(
-                    keys.registers[0], ddpclients.payload(value, 0), "default"), {"node": i})
-                if self.history.counts.get(("set", "ok"), 0) == before:
-                    self.wrong.append(f"node {i} takes no write after all has healed")
-                client.drop()
+                end = time.monotonic() + ddpbox.PATIENCE
+                while not self.takes_write(client, i, keys.registers[0]):
+                    if time.monotonic() >= end:
+                        self.wrong.append(f"node {i} takes no write after all has healed")
+                        break
+                    time.sleep(0.1)
             names = keys.all() + list(self.before["keys"]) + sorted(self.scanned)
             answers, values = ddpclients.read_all(self.kind, names, self.history)
             if answers != self.kind.nodes * len(names):
@@ -220,6 +235,20 @@ class Run:
         t.start()
         t.join()
 
+    def takes_write(self, client, i, key):
+        client.node = i
+        try:
+            client.connection = ddpclients.Connection(self.kind.address(i), self.kind.timeout)
+            self.kind.greet(client.connection)
+        except (OSError, ddpclients.Refusal):
+            client.drop()
+            return False
+        value, _ = client.value()
+        words = self.kind.set(key, ddpclients.payload(value, 0), "default")
+        result = client.carry_out("set", key, value, words, {"node": i})
+        client.drop()
+        return result == "ok"
+
     def finish_timed(self, keys):
         """Watches still show what is written, and what has a TTL ends."""
         timed = [k for c in self.timed for k in c.mine[-5:]]
@@ -234,7 +263,7 @@ class Run:
         reasons = sorted(self.history.reasons.items(), key=lambda r: -r[1])
         print("not answered or refused:", ", ".join(f"{n} {w}" for w, n in reasons) or "none")
 
-    def end(self, keys):
+    def end(self):
         self.cluster.close(self.seed)
         self.history.close()
         r = subprocess.run([self.o.judge, "--keeps", self.kind.keeps, self.folder + "/history"],
@@ -249,8 +278,6 @@ class Run:
               f"{self.history.total('fail')} failed, {unknown} unknown; "
               f"ended by themselves: {self.cluster.ends}")
         self.reasons()
-        if keys is not None and ok < 10 * self.o.seconds:
-            self.wrong.append(f"only {ok} operations succeeded")
         return self.wrong
 
 
@@ -274,15 +301,26 @@ def keep(o, folder, seed):
 
 def lies(o, kind, network, disks, folder, state):
     """Of several lies each has to be found, in one of three runs: whether a client reads what was
-    lost before it is written again is chance."""
-    for again in range(3):
+    lost before it is written again is chance. Of more where clients or nodes had no processor."""
+    for again in range(12):
         state["attempt"] += 1
         if one(o, kind, network, disks, folder, o.seed + again, o.seconds, again == 0, state):
             return True
-        if not state["missed"]:
+        if not state["missed"] or (again >= 2 and not state["waited"]):
             return False
         o.expect_wrong = ",".join(state["missed"])
     return False
+
+
+def steady(o, kind, network, disks, folder, state):
+    for again in range(5):
+        state["attempt"] += 1
+        good = one(o, kind, network, disks, folder, o.seed + again, o.seconds, again == 0, state)
+        if not good or not state["void"]:
+            return good
+        print("void:", state["void"])
+    print("skipped: others of this machine keep its processors from the nodes")
+    sys.exit(77)
 
 
 def one(o, kind, network, disks, folder, seed, seconds, first, state):
@@ -294,7 +332,7 @@ def one(o, kind, network, disks, folder, seed, seconds, first, state):
     print("\n".join(lines))
     run = Run(o, kind, network, disks, folder, seed, lines, dict(state))
     wrong = run.go(first)
-    state.update(run.after, missed=run.missed)
+    state.update(run.after, missed=run.missed, void=run.void, waited=run.waited)
     for w in wrong:
         print("WRONG", w)
     for m in run.missed:
@@ -351,6 +389,8 @@ def main():
         print("skipped: it needs redis-server")
         sys.exit(77)
     ddpbox.enter()
+    if o.steady:
+        ddpbox.before_others()
     folder = ddpbox.work_folder()
     network = ddpbox.Network(os.path.abspath(o.forwarder), folder, o.nodes, o.seed)
     kind = ddpnodes.KINDS[o.kind](network, o.server, o.nodes)
@@ -371,6 +411,8 @@ def main():
         state = {"attempt": 0, "keys": {}}
         if o.overclaim:
             good = lies(o, kind, network, disks, folder, state)
+        elif o.steady:
+            good = steady(o, kind, network, disks, folder, state)
         else:
             good = one(o, kind, network, disks, folder, o.seed, o.seconds, True, state)
         for d in disks:

@@ -76,6 +76,17 @@ class Cluster:
 
     # ---- Actions ----
 
+    def waits(self):
+        """Counts, from now on, how long the run's processes wait for a processor."""
+        def processes():
+            nodes = [p.process for p in self.processes if p is not None]
+            return [*nodes, *(d.process for d in self.disks),
+                    *([self.network.process] if self.network else [])]
+
+        waits = ddpbox.Waits(processes)
+        waits.start()
+        return waits
+
     def first_start(self):
         for i in range(self.kind.nodes):
             self.start(i, first=True)
@@ -236,9 +247,9 @@ class Cluster:
 
     # ---- The end ----
 
-    def await_full(self, seconds):
-        """All nodes are full members again; @return those that are not in time."""
-        end = time.monotonic() + seconds
+    def await_full(self):
+        """All nodes are full members again; @return those that are not, after minutes."""
+        end = time.monotonic() + ddpbox.PATIENCE
         while time.monotonic() < end:
             for i in range(self.kind.nodes):
                 self.start(i)

@@ -233,36 +233,46 @@ class Timed(ddpclients.Client):
             self.wrong.append(f"PTTL of {key} is {got}")
 
 
-def await_marks(kind, watchers, history, prefix, rounds=8):
+def write_marks(kind, history, prefix, r):
+    """Of round r, at one of the nodes. @return the values, or None if one was not answered"""
+    client = ddpclients.Client(f"mark{r}", kind, None, None, history, None, r)
+    try:
+        client.connection = ddpclients.Connection(kind.address(r % kind.nodes), kind.timeout)
+    except OSError:
+        return None
+    tokens = [f"mark{r}-{i}" for i in range(12)]
+    for i, token in enumerate(tokens):
+        words = kind.set(f"{prefix}m{i}", ddpclients.payload(token, 0), "default")
+        if client.carry_out("set", f"{prefix}m{i}", token, words, {}) != "ok":
+            client.drop()
+            return None
+    client.drop()
+    return set(tokens)
+
+
+def await_marks(kind, watchers, history, prefix):
     """Each watcher of all keys shows keys that are written now. @return those that do not"""
     late = watchers
-    for r in range(rounds):
-        connection = ddpclients.Connection(kind.address(r % kind.nodes), kind.timeout)
-        client = ddpclients.Client(f"mark{r}", kind, None, None, history, None, r)
-        client.connection = connection
-        tokens = {f"mark{r}-{i}" for i in range(12)}
-        for token in sorted(tokens):
-            key = f"{prefix}m{token.split('-')[1]}"
-            client.carry_out("set", key, token, kind.set(key, ddpclients.payload(token, 0),
-                                                         "default"), {})
-        client.drop()
-        end = time.monotonic() + 5
-        while late and time.monotonic() < end:
+    end, r = time.monotonic() + ddpbox.PATIENCE, 0
+    while late and time.monotonic() < end:
+        tokens = write_marks(kind, history, prefix, r)
+        r += 1
+        again = time.monotonic() + (5 if tokens else 0)  # a watch that begins later shows others
+        while tokens and late and time.monotonic() < again:
             late = [w for w in watchers if not tokens <= w.marks]
             time.sleep(0.05)
-        if not late:
-            return []
+        if tokens is None:
+            time.sleep(0.1)
     return [w.name for w in late]
 
 
-def await_expired(kind, names, seconds=60):
-    """@return a key with a TTL that still exists at some node after that time, or None"""
-    end = time.monotonic() + seconds
+def await_expired(kind, names):
+    """@return a key with a TTL that still exists at some node after minutes, or None"""
     for node in range(kind.nodes):
-        connection = ddpclients.Connection(kind.address(node), kind.timeout)
+        connection = ddpclients.Patient(kind, node)
         for name in names:
             while connection("EXISTS", name) == 1:
-                if time.monotonic() > end:
+                if time.monotonic() > connection.end:
                     return name
                 time.sleep(0.1)
         connection.close()

@@ -231,11 +231,12 @@ static void forwarder_command(int fd, char *line)
     while (words < 20 && (word[words] = strtok_r(rest, " \r\n", &rest)) != NULL)
         words++;
     if (words == 1 && strcmp(word[0], "stats") == 0) {
-        (void)snprintf(out, sizeof(out),
-                       "ok carried=%llu lost=%llu doubled=%llu late=%llu overflow=%llu\n",
-                       (unsigned long long)forwarder.carried, (unsigned long long)forwarder.lost,
-                       (unsigned long long)forwarder.doubled, (unsigned long long)forwarder.late,
-                       (unsigned long long)forwarder.overflow);
+        (void)snprintf(
+            out, sizeof(out),
+            "ok carried=%llu lost=%llu doubled=%llu late=%llu overflow=%llu waiting=%u\n",
+            (unsigned long long)forwarder.carried, (unsigned long long)forwarder.lost,
+            (unsigned long long)forwarder.doubled, (unsigned long long)forwarder.late,
+            (unsigned long long)forwarder.overflow, forwarder.waiting);
     } else if (words == 1 && strcmp(word[0], "clear") == 0) {
         for (uint32_t i = 0; i < FORWARDER_DEVICES; i++) {
             for (uint32_t j = 0; j < FORWARDER_DEVICES; j++)
