@@ -112,6 +112,8 @@ static void link_write(struct ctl_link *l, const void *data, size_t size)
     while (size > 0 && l->lost[0] == 0) {
         ssize_t n = send(l->fd, p, size, MSG_NOSIGNAL);
 
+        if (n < 0 && errno == EINTR) /* a socket with a timeout ends so when ctl was stopped */
+            continue;
         if (n <= 0) {
             (void)link_lost(l, strerror(errno));
             return;
@@ -152,6 +154,8 @@ static int link_fill(struct ctl_link *l, size_t size)
                 ex_die("out of memory for what %s sends", l->address);
         }
         n = recv(l->fd, l->data + l->size, l->room - l->size, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             return link_lost(l, n == 0 ? "the node closed it" : strerror(errno));
         l->size += (size_t)n;

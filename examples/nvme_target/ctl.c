@@ -34,6 +34,8 @@ static void ctl_send(int fd, const struct tg_text *line)
 {
     for (size_t at = 0; at < line->size;) {
         ssize_t n = send(fd, line->data + at, line->size - at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) /* a socket with a timeout ends so when ctl was stopped */
+            continue;
         if (n < 0)
             return; /* an answer may be there all the same */
         at += (size_t)n;
@@ -45,8 +47,8 @@ static void ctl_answer(int fd, struct tg_text *out)
 {
     char part[4096];
     ssize_t n;
-    while ((n = recv(fd, part, sizeof(part), 0)) > 0)
-        tg_text_add(out, "%.*s", (int)n, part);
+    while ((n = recv(fd, part, sizeof(part), 0)) > 0 || (n < 0 && errno == EINTR))
+        tg_text_add(out, "%.*s", n > 0 ? (int)n : 0, part);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         ex_die("%s: no answer for %u seconds (--timeout); the command may yet take effect", path,
                (unsigned)seconds);

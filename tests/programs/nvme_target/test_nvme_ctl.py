@@ -4,9 +4,15 @@
 import contextlib
 import os
 import random
+import socket
+import subprocess
 import sys
+import tempfile
 
 from nvmectl import HOST_A, HOST_B, NQN, Target, answer, run
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
+from stopped import stop_and_continue  # noqa: E402
 
 SUB = ["subsystem " + NQN, "host %s %s" % (NQN, HOST_A)]
 
@@ -333,10 +339,24 @@ def test_random_commands(binary):
         t.stop()
 
 
+def test_ctl_is_stopped(binary):
+    """And continued, as by the terminal, while it waits for the target."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as s:
+        s.bind(folder + "/s")
+        s.listen()
+        p = subprocess.Popen([binary, "ctl", "--socket", folder + "/s", "show"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with s.accept()[0] as target:
+            assert target.recv(100).split() == [b"show"]
+            stop_and_continue(p)
+            target.sendall(b"a line\nok\n")
+        text = p.communicate(timeout=240)[0]
+        assert p.returncode == 0 and text == b"a line\n", text
+
+
 def test_no_config(binary):
     """--socket without --config: changes are in effect, and not saved."""
     t = Target(binary)
-    import subprocess
     p = subprocess.Popen([binary, "--socket", t.socket, "--listen", "127.0.0.1:0", "--subsystem",
                           NQN, "--host", "any", "--memory", "64K"], stdout=subprocess.PIPE)
     p.stdout.readline()

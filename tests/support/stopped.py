@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A program that is stopped in a system call, as by the terminal, and continued: the kernel ends
+some calls with EINTR then, also without a handler of signals."""
+import signal
+import time
+
+
+def await_state(process, state):
+    while True:
+        with open("/proc/%d/stat" % process.pid, encoding="ascii") as f:
+            if f.read().rsplit(")", 1)[1].split()[0] == state:
+                return
+        time.sleep(0.005)
+
+
+def stop_and_continue(process):
+    await_state(process, "S")
+    process.send_signal(signal.SIGSTOP)
+    await_state(process, "T")
+    process.send_signal(signal.SIGCONT)
