@@ -271,13 +271,13 @@ static int members_done(const struct ctl_reply *r, int learned)
     return learned && r->type == '-' && strstr(r->text, "has its vote") != NULL;
 }
 
-/* May the same request be taken a moment later: a shard is between two views, or a node that has
- * just ended still counts as one that runs? */
+/* May the same request be taken a moment later: a shard is between two views, this node was out and
+ * reads what it missed, or one that has just ended still counts as running? */
 static int members_repeat(const struct ctl_reply *r)
 {
     return r->type == '-' &&
            (strncmp(r->text, "TRYAGAIN", 8) == 0 || strncmp(r->text, "CLUSTERDOWN", 11) == 0 ||
-            strstr(r->text, "is alive") != NULL);
+            strncmp(r->text, "LOADING", 7) == 0 || strstr(r->text, "is alive") != NULL);
 }
 
 /* add, remove, replace: at a node that is not the one that changes. */

@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 
-from ddpserver import WAIT, Cluster
-from test_ddp_server import run, settled
+from ddpserver import WAIT, Cluster, repeated
+from test_ddp_server import run, settled, shows
 
 
 class Driver:
@@ -33,6 +33,7 @@ class Driver:
         end = time.monotonic() + WAIT
         while True:
             words = self.lines[-1] if self.lines else []
+            assert "wrong:" not in words[:1], words
             if "nodes" in words:
                 at = words.index("nodes")
                 figures = dict(zip(words[:at:2], (int(n) for n in words[1:at:2])))
@@ -142,14 +143,14 @@ def test_a_node_is_replaced_elsewhere(binary, program):
         finally:
             driver.destroy()
         k.kill(0)  # the first address that the file has
-        text = run(binary, "ctl", "status", "--config", conf, code=1)
-        assert address(k.ports[3]) + ": node 2 of 3" in text, text
+        shows(binary, "ctl", "status", "--config", conf, code=1,
+              want=lambda text: address(k.ports[3]) + ": node 2 of 3" in text)
 
 
 def main():
     tests = {n[5:]: f for n, f in globals().items() if n.startswith("test_")}
     for name in sys.argv[3:] or tests:
-        tests[name](*sys.argv[1:3])
+        repeated(tests[name], *sys.argv[1:3])
         print("ok", name, flush=True)
 
 

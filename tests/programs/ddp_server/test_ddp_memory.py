@@ -28,7 +28,7 @@ def main():
             k.processes[0].send_signal(signal.SIGUSR1)
             time.sleep(0.1)
             for i in range(3):  # each takes effect, and has no reply but this
-                assert "out of memory" in str(a.cmd("SET", "a", "lost%d" % i))
+                assert "out of memory" in str(a.ask("SET", "a", "lost%d" % i))
             time.sleep(0.1)
             k.processes[0].send_signal(signal.SIGUSR1)
             got = w.reply()
