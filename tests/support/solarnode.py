@@ -12,15 +12,16 @@ import time
 from freeport import free_port
 
 BLOCK = 4096
+LONG = 300  # seconds: what has not come by then never will, however slow the machine is
 
 
 def fail(text):
     sys.exit("FAILED: " + text)
 
 
-def until(what, text, seconds=60):
-    """What may fail at first, and comes however slow the machine is; @return what it gives"""
-    end = time.monotonic() + seconds
+def until(what, text):
+    """What may fail at first, and comes; @return what it gives"""
+    end = time.monotonic() + LONG
     while True:
         try:
             got = what()
@@ -35,7 +36,7 @@ def until(what, text, seconds=60):
 
 def tcp(at):
     host, port = at.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), 5)
+    return socket.create_connection((host, int(port)), LONG)
 
 
 def figures(at):
@@ -52,22 +53,23 @@ def figures(at):
 class Nbd:
     """An NBD client of the first disk; go=False: of the first bytes only."""
 
-    def __init__(self, path, go=True, seconds=20):
+    def __init__(self, path, go=True):
         self.s = socket.socket(socket.AF_UNIX)
-        self.s.settimeout(seconds)
+        self.s.settimeout(LONG)
         self.s.connect(path)
         self.handle, self.size = 0, None
         if go:
             self.go()
 
     def take(self, size):
-        data = b""
-        while len(data) < size:
-            more = self.s.recv(size - len(data))
-            if not more:
+        data = bytearray(size)
+        left = memoryview(data)
+        while left:
+            got = self.s.recv_into(left)
+            if got == 0:
                 raise EOFError
-            data += more
-        return data
+            left = left[got:]
+        return bytes(data)
 
     def go(self):
         assert self.take(16) == b"NBDMAGICIHAVEOPT"
@@ -111,7 +113,7 @@ class Process:
             self.p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.p.stdout.readline()
         if not line.startswith("ready "):
-            self.p.wait(30)
+            self.p.wait(LONG)
             if may_print is not None and may_print in self.log():
                 return
             if "io_uring" in self.log():
@@ -127,7 +129,7 @@ class Process:
     def end(self, hard=False):
         if self.p.poll() is None:
             self.p.kill() if hard else self.p.terminate()
-            self.p.wait(30)
+            self.p.wait(LONG)
 
 
 class Stand:
@@ -146,7 +148,7 @@ class Stand:
             p = subprocess.Popen([self.program, *words], stdin=subprocess.DEVNULL, stdout=log,
                                  stderr=subprocess.STDOUT, restore_signals=not self.ignore)
         self.children.append(p)
-        end = time.monotonic() + 60
+        end = time.monotonic() + LONG
         while time.monotonic() < end:
             for line in self.log(name).splitlines():
                 if line.startswith("ready "):
@@ -164,16 +166,16 @@ class Stand:
         with open(self.path(name + ".log"), encoding="utf-8", errors="replace") as f:
             return f.read()
 
-    def run(self, *words, seconds=30):
+    def run(self, *words):
         """@return code and its output"""
         r = subprocess.run([self.program, *words], stdin=subprocess.DEVNULL, capture_output=True,
-                           text=True, timeout=seconds, check=False)
+                           text=True, timeout=LONG, check=False)
         return r.returncode, r.stdout + r.stderr
 
     def refused(self, text, *words):
         """It ends with an error of this text."""
         try:
-            code, output = self.run(*words, seconds=60)
+            code, output = self.run(*words)
         except subprocess.TimeoutExpired:
             fail(f"it takes {' '.join(words)}")
         if code == 0 or text not in output:

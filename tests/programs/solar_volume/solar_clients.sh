@@ -82,17 +82,17 @@ left() {
 }
 reads() { # KEY DISK
     attach "$1" "$2"
-    timeout 60 nbdcopy "$uri" "$work/back" || fail "$1 cannot read disk $2"
+    copy "$uri" "$work/back" || fail "$1 cannot read disk $2"
     cmp "$work/image" "$work/back" || fail "other bytes came back"
     left
 }
 no() { # KEY DISK reads|writes
     attach "$1" "$2"
     if [ "$3" = reads ]; then
-        timeout 60 nbdcopy "$uri" "$work/back" 2>"$work/copy.log"
+        copy_fails "$1 $3 disk $2" "$uri" "$work/back"
     else
-        timeout 60 nbdcopy "$work/other" "$uri" 2>"$work/copy.log"
-    fi && fail "$1 $3 disk $2"
+        copy_fails "$1 $3 disk $2" "$work/other" "$uri"
+    fi
     grep -q 'not permitted' "$work/copy.log" || fail "not EPERM: $(cat "$work/copy.log")"
     logged 'key does not permit it' "$work/client.log"
     left
@@ -111,7 +111,7 @@ unanswered() { # KEY: a client with it gets no answer
 head -c 16M /dev/urandom >"$work/image"
 head -c 16M /dev/urandom >"$work/other"
 attach seven 1
-timeout 60 nbdcopy "$work/image" "$uri" || fail "7 cannot write its disk"
+copy "$work/image" "$uri" || fail "7 cannot write its disk"
 left
 reads seven 1
 reads eight 1
@@ -125,11 +125,7 @@ cp "$work/eight" "$work/forged" # 8's secret in 7's name
 sed -i 's/0800000\(.\{9\}\)$/0700000\1/' "$work/forged"
 cmp -s "$work/eight" "$work/forged" && fail "nothing is forged"
 unanswered forged
-i=0
-until grep -q 'forbidden=[1-9]' "$work/server.log"; do
-    [ $((i += 1)) -le 100 ] || fail "no count of what is forbidden"
-    sleep 0.1
-done
+logged 'forbidden=[1-9]' "$work/server.log"
 
 echo "== while it runs"
 : >"$work/server.log"
@@ -140,7 +136,7 @@ attach eight 1
 : >"$work/server.log"
 printf '7 1 rw\n' >"$work/list"
 logged 'read again; [1-9][0-9]* connections were closed' "$work/server.log"
-timeout 20 nbdcopy "$uri" "$work/back" 2>/dev/null && fail "8 reads on"
+timeout 20 nbdcopy "$uri" "$work/back" 2>/dev/null && fail "8 reads on" # it waits for ever
 kill -9 $client
 wait $client 2>/dev/null
 client=''

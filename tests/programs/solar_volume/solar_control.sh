@@ -12,9 +12,12 @@ ours() { echo $mover $client $other $s1 $s2 $s3 $ctl; }
 solar_begin solar_control nbdcopy mkfs.ext4 e2fsck
 # I/O of a killed process that is in flight may keep its store locked for long: the restart
 # is tried again.
-tries=0
-in_use() { # LOG
-    grep -q 'in use' "$1" && [ $((tries += 1)) -le 40 ] || fail "it ended"
+retry_locked() { # LOG COMMAND...: the command starts a process that is ready, or ends
+    log=$1 last=$(($(date +%s) + long))
+    shift
+    until "$@" && comes "$log" $!; do
+        grep -q 'in use' "$log" && [ "$(date +%s)" -lt $last ] || fail "it ended"
+    done
 }
 catalog_once() {
     : >"$work/ctl.log"
@@ -23,7 +26,7 @@ catalog_once() {
     ctl=$!
 }
 catalog() { # ADDRESS
-    until catalog_once "$1" && comes "$work/ctl.log" $ctl; do in_use "$work/ctl.log"; done
+    retry_locked "$work/ctl.log" catalog_once "$1"
 }
 serve_once() {
     : >"$work/server$1.log"
@@ -32,19 +35,23 @@ serve_once() {
     eval "s$1=$!"
 }
 serve() { # N ADDRESS
-    until serve_once "$@" && comes "$work/server$1.log" $!; do in_use "$work/server$1.log"; done
+    retry_locked "$work/server$1.log" serve_once "$@"
     eval "a$1=$at"
 }
 verb() {
     "$program" ctl "$@" --control "$control"
 }
-# up N: how many servers are
-up() {
-    i=0
-    until [ "$(verb list 2>/dev/null | grep -c '^server [0-9]* up')" -eq "$1" ]; do
-        [ $((i += 1)) -le 200 ] || fail "not $1 servers: $(verb list)"
-        sleep 0.1
-    done
+up() { # N: so many servers are up
+    wait_until "not $1 servers" servers_up "$1"
+}
+servers_up() {
+    [ "$(verb list 2>/dev/null | grep -c '^server [0-9]* up')" -eq "$1" ]
+}
+arrived() { # some of an image is there, or all of it
+    [ "$(verb show root 2>/dev/null | grep -c '^segment')" -gt 3 ] || ! kill -0 $copy 2>/dev/null
+}
+session_ended() { # after the first $gone ones
+    [ "$(grep -c 'its client is gone' "$work/ctl.log")" -gt "$gone" ]
 }
 mkdir "$work/tree"
 head -c 45000000 /dev/urandom >"$work/tree/random"
@@ -53,7 +60,11 @@ mkfs.ext4 -q -d "$work/tree" "$work/image" || fail "mkfs.ext4"
 
 catalog 127.0.0.1:0
 control=$at
-for n in 1 2 3; do serve $n 127.0.0.1:0; done
+# The catalog numbers servers in the order of their registration, which is after they are ready.
+for n in 1 2 3; do
+    serve $n 127.0.0.1:0
+    logged "registered with the catalog at .* as server $n\$" "$work/server$n.log"
+done
 up 3
 verb create root 96M || fail "create"
 verb create root 96M 2>/dev/null && fail "created twice"
@@ -69,12 +80,7 @@ uri="nbd+unix:///?socket=$work/nbd"
 echo "== an image goes there while segments move; a server and the catalog die meanwhile"
 timeout 600 nbdcopy --requests=4 --request-size=65536 "$work/image" "$uri" >"$work/copy.log" 2>&1 &
 copy=$!
-i=0 # some of it has arrived
-until [ "$(verb show root 2>/dev/null | grep -c '^segment')" -gt 3 ]; do
-    kill -0 $copy 2>/dev/null || break
-    [ $((i += 1)) -le 600 ] || fail "nothing arrives"
-    sleep 0.05
-done
+wait_until "nothing arrives" arrived
 # All segments go round until the file stop is there; a move may fail while a process is dead.
 (while [ ! -e "$work/stop" ]; do
     for n in 1 2 3; do verb move root all $n; done
@@ -97,11 +103,7 @@ sleep 0.5
 : >"$work/stop"
 wait $mover
 mover=''
-i=0
-until verb move root all 1; do
-    [ $((i += 1)) -le 20 ] || fail "it does not move"
-    sleep 0.5
-done
+wait_until "it does not move" verb move root all 1
 verb show root | grep '^segment' >"$work/show.log"
 [ "$(grep -c 'server=' "$work/show.log")" -ge 20 ] || fail "few segments"
 [ "$(grep -vc 'server=1 ' "$work/show.log")" -eq 0 ] || fail "not all are at server 1"
@@ -114,23 +116,20 @@ echo "== all data is there after all processes but the client were killed"
 for p in $s1 $s2 $s3 $ctl; do kill -9 "$p"; wait "$p" 2>/dev/null; done
 catalog "$control"
 for n in 1 2 3; do eval "at=\$a$n"; serve $n "$at"; done
-timeout 600 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+up 3
+copy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
 
 echo "== a client is stopped while all its segments leave a server that is gone for good"
 gone=$(grep -c 'its client is gone' "$work/ctl.log")
 kill -STOP $client
-i=0 # then its session has ended, and it is notified of no move
-until [ "$(grep -c 'its client is gone' "$work/ctl.log")" -gt "$gone" ]; do
-    [ $((i += 1)) -le 300 ] || fail "its session does not end"
-    sleep 0.1
-done
-verb move root all 2 || fail "it does not move"
+wait_until "its session does not end" session_ended # then it is notified of no move
+wait_until "it does not move" verb move root all 2
 kill -9 $s1
 wait $s1 2>/dev/null
 kill -CONT $client
-timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+copy "$uri" "$work/back" || fail "nbdcopy back from server 2"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 serve 1 "$a1"
 
@@ -142,9 +141,9 @@ grep -q 'in use by another client' "$work/other.log" || fail "the reason is miss
     >"$work/other.log" 2>&1 &
 other=$!
 ready "$work/other.log" $other
-timeout 60 nbdcopy "$work/image" "$uri" >"$work/late.log" 2>&1 && fail "the first one still writes"
+copy_fails "the first one still writes" "$work/image" "$uri"
 verb qos root --iops 100000 || fail "qos"
-timeout 600 nbdcopy "nbd+unix:///?socket=$work/nbd2" "$work/back2" || fail "nbdcopy of the other"
+copy "nbd+unix:///?socket=$work/nbd2" "$work/back2" || fail "nbdcopy of the other"
 cmp "$work/image" "$work/back2" || fail "other bytes came back to the other"
 grep -q 'at most 100000 I/Os' "$work/other.log" || fail "QoS did not reach it"
 verb delete root 2>/dev/null && fail "deleted while it is used"

@@ -86,11 +86,10 @@ for n in 1 2; do logged 'the wire key was read again' "$work/server$n.log"; done
 kill -9 $ctl
 wait $ctl 2>/dev/null
 catalog "$control"
-i=0
-until verb list | grep -c '^server [12] up' | grep -qx 2; do
-    [ $((i += 1)) -le 100 ] || fail "not both are up: $(verb list)"
-    sleep 0.2
-done
+both_up() {
+    [ "$(verb list 2>/dev/null | grep -c '^server [12] up')" -eq 2 ]
+}
+wait_until "not both are up" both_up
 
 echo "== one server was restarted since, one was not: they copy from each other"
 kill -TERM $s2 && wait $s2 || fail "server 2 ended with $?"
@@ -99,9 +98,11 @@ verb create one 8M || fail "create"
 head -c 8M /dev/urandom >"$work/image"
 attach
 uri="nbd+unix:///?socket=$work/nbd"
-timeout 60 nbdcopy "$work/image" "$uri" || fail "it cannot be written"
-for n in 1 2; do verb move one all $n || fail "its segments are not moved to server $n"; done
-timeout 60 nbdcopy "$uri" "$work/back" || fail "it cannot be read"
+copy "$work/image" "$uri" || fail "it cannot be written"
+for n in 1 2; do
+    wait_until "its segments are not moved to server $n" verb move one all $n
+done
+copy "$uri" "$work/back" || fail "it cannot be read"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 echo "== a server without the catalog's key of tokens logs what is missing"
 place "$work/tokens" 600 "$work/at-catalog" # its key is the second at the servers
@@ -112,7 +113,7 @@ place "$work/tokens3" 600 "$work/at-servers"
 for n in 1 2; do logged 'keys of tokens were read again' "$work/server$n.log"; done
 kill -TERM $client && wait $client || fail "the client ended with $?"
 attach # it has a token of that key
-timeout 60 nbdcopy "$uri" "$work/back" &
+copy "$uri" "$work/back" &
 copy=$!
 logged 'tokens were refused: .*signed with a key that the file does not have' "$work/server2.log"
 place "$work/tokens2" 600 "$work/at-servers"

@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from solarnode import (BLOCK, Nbd, fail, figures, free_port, run_tests, tcp,  # noqa: E402
+from solarnode import (BLOCK, LONG, Nbd, fail, figures, free_port, run_tests, tcp,  # noqa: E402
                        until)
 
 
@@ -70,7 +70,7 @@ def test_client_epoch(t):
             assert nbd.read(0, BLOCK) == data, f"epoch {epoch}: a write was dropped"
         nbd.s.close()
         client.terminate()
-        assert client.wait(20) == 0
+        assert client.wait(LONG) == 0
 
 
 def test_nbd_deaf(t):
@@ -82,7 +82,7 @@ def test_nbd_deaf(t):
     nbd, deaf = Nbd(path), []
     assert nbd.write(0, b"x" * BLOCK) == 0
     asks = b"".join(struct.pack(">IHHQQI", 0x25609513, 0, 0, i, 0, BLOCK) for i in range(12000))
-    turned_away = 0
+    turned_away, began = 0, time.monotonic()
     for _ in range(150):
         try:
             deaf.append(Nbd(path))
@@ -102,7 +102,8 @@ def test_nbd_deaf(t):
         assert nbd.read(i * BLOCK, BLOCK) == b"y" * BLOCK
     assert turned_away > 0 and len(deaf) >= 32, (turned_away, len(deaf))
     lines = t.log("client").count("more than 64 NBD clients")
-    assert 1 <= lines < 5, f"{lines} lines of {turned_away} clients"
+    most = 2 + (time.monotonic() - began) / 5  # one line in five seconds
+    assert 1 <= lines <= most, f"{lines} lines of {turned_away} clients"
     for d in deaf:
         d.s.close()
     until(lambda: Nbd(path), "a client is accepted again")
@@ -154,7 +155,7 @@ def test_nbd_shares(t):
         print(f"  {waited} of {count * depth} reads of {size} bytes before one", flush=True)
         assert waited <= most, waited
         hogs.stop = True
-        hogs.join(30)
+        hogs.join(LONG)
 
 
 def test_nbd_leaves(t):
@@ -211,6 +212,7 @@ def test_nbd_silent(t):
     silent = [Nbd(path, go=False) for _ in range(63)]
     for s in silent[::2]:
         s.s.sendall(bytes(3))  # of four
+    took = time.monotonic() - began
     refused, one = 0, None
     while one is None:
         assert refused < 10000, "there is room again"
@@ -222,7 +224,7 @@ def test_nbd_silent(t):
     assert time.monotonic() - began > 9.5
     assert figures(metrics)["nbd_turned_away"] == refused > 0, refused
     assert idle.write(0, b"x" * BLOCK) == 0 and idle.read(0, BLOCK) == b"x" * BLOCK
-    assert t.log("client").count("has not chosen a disk") < 4, t.log("client")
+    assert t.log("client").count("has not chosen a disk") < 4 + took, t.log("client")
     for s in silent:
         s.s.close()
 
@@ -265,7 +267,7 @@ def test_nbd_end(t):
         time.sleep(0.7)
         assert slow.answer(1 << 20)[0] == 0, "who reads has lost its answers"
     try:
-        assert client.wait(15) == 0
+        assert client.wait(LONG) == 0
     except subprocess.TimeoutExpired:
         fail("it does not end")
 
@@ -308,7 +310,7 @@ def test_ctl_silent(t):
     ctl.send_signal(signal.SIGCONT)
     time.sleep(6)
     verb.send_signal(signal.SIGCONT)
-    text = verb.communicate(timeout=20)[0]
+    text = verb.communicate(timeout=LONG)[0]
     assert verb.returncode == 0 and "disk d " in text, text
 
 
@@ -324,7 +326,7 @@ def test_other_version(t):
                 except OSError:
                     return
                 with peer:
-                    peer.settimeout(5)
+                    peer.settimeout(LONG)
                     try: # one that is ended meanwhile resets it
                         first = peer.recv(16)
                         if len(first) >= 4: # WELCOME of the version before
@@ -436,7 +438,7 @@ def test_metrics_held(t):
         except ConnectionError:
             pass
     server.terminate()
-    assert server.wait(10) == 0
+    assert server.wait(LONG) == 0
     for s in held:
         s.close()
 
@@ -487,7 +489,7 @@ def test_ctl_log(t):
     until(lambda: t.log("ctl").count("its client is gone") > 200, "it is logged")
     lines = len(t.log("ctl").splitlines())
     assert lines < 300 + 4 * (time.monotonic() - began), lines  # 256 at once, and one in 250 ms
-    end = time.monotonic() + 60
+    end = time.monotonic() + LONG
     while "lines about leases were left out" not in t.log("ctl"):
         assert time.monotonic() < end, t.log("ctl")[-500:]
         with tcp(at) as s:
@@ -506,7 +508,7 @@ def test_ctl_wiped(t):
         code, text = t.run("ctl", "create", f"d{i}", "4M", "--control", at)
         assert code == 0, text
     catalog.terminate()
-    assert catalog.wait(20) == 0
+    assert catalog.wait(LONG) == 0
     with open(t.path("catalog"), "r+b") as f:
         f.write(bytes(128 << 10))
     before = open(t.path("catalog"), "rb").read()
@@ -541,7 +543,7 @@ def test_client_families(t):
             assert nbd.read(i << 21, BLOCK) == bytes([i + 1]) * BLOCK
         nbd.s.close()
         client.terminate()
-        assert client.wait(20) == 0
+        assert client.wait(LONG) == 0
 
 
 def luna_frame(kind, part, conn, seq, epoch):
@@ -608,7 +610,8 @@ def test_luna_unknown_peers(t):
     nbd, done = Nbd(path), []
     writer = threading.Thread(target=lambda: done.append(nbd.write(0, b"x" * BLOCK)))
     writer.start()
-    for _ in range(60):  # all of them send a PROBE all the time
+    end = time.monotonic() + LONG
+    while time.monotonic() < end:  # all of them send a PROBE all the time
         held = [h for h in held if h.probe()]
         writer.join(0.2)
         if not writer.is_alive():

@@ -4,13 +4,14 @@
 and block servers as processes."""
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from solarnode import Nbd, Process, run_tests  # noqa: E402
+from solarnode import LONG, Nbd, Process, run_tests, until  # noqa: E402
 
 
 class World:
@@ -29,13 +30,13 @@ class World:
                           f"{self.work}/store{n}", "--store-size", size, "--control",
                           self.catalog.at)
 
-    def ctl(self, *words, seconds=60):
+    def ctl(self, *words):
         """Its exit code and its output."""
         try:
             r = subprocess.run([self.program, "ctl", *words, "--control", self.catalog.at],
-                               capture_output=True, text=True, timeout=seconds, check=False)
+                               capture_output=True, text=True, timeout=LONG, check=False)
         except subprocess.TimeoutExpired:
-            sys.exit(f"FAILED: ctl {' '.join(words)}: no end in {seconds} s")
+            sys.exit(f"FAILED: ctl {' '.join(words)}: no end in {LONG} s")
         return r.returncode, r.stdout + r.stderr
 
     def start(self, *words):
@@ -48,19 +49,20 @@ class World:
             sys.exit(f"FAILED: ctl {' '.join(words)}: {text}")
         return text
 
-    def refused(self, *words, prints, seconds=60):
-        """It fails, in one line for each of the texts, which are in it."""
-        code, text = self.ctl(*words, seconds=seconds)
+    def refused(self, *words, prints, at_once=False):
+        """It fails, in one line for each of the texts, which are in it. At once: it does not try
+        again for seconds, for which it would sleep more often."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
+        code, text = self.ctl(*words)
+        slept = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw - before
+        assert not at_once or slept < 40, f"ctl {' '.join(words)}: slept {slept} times"
         if code == 0 or any(s not in text for s in prints):
             sys.exit(f"FAILED: ctl {' '.join(words)} ({code}) should print {prints}: {text}")
         return text
 
     def up(self, n):
-        end = time.monotonic() + 30
-        while len(re.findall(r"^server \d+ up", self.ok("list"), re.M)) != n:
-            if time.monotonic() > end:
-                sys.exit(f"FAILED: not {n} servers: {self.ok('list')}")
-            time.sleep(0.05)
+        until(lambda: len(re.findall(r"^server \d+ up", self.ok("list"), re.M)) == n,
+              f"{n} servers are up")
 
     def end(self):
         for p in reversed(self.all):
@@ -141,43 +143,52 @@ def case_move_hopeless(world):
     _, disk = used_disk(world, 2, 8)
     before = places(world)
     for what in ("all", "3"):
-        world.refused("move", "root", what, "9", prints=["disk root", what, "server 9"], seconds=5)
-    world.refused("move", "missing", "all", "1", prints=["disk missing"], seconds=5)
-    world.refused("move", "missing", "3", "1", prints=["disk missing", "segment 3"], seconds=5)
-    world.refused("move", "root", "99", "1", prints=["disk root", "segment 99"], seconds=5)
+        world.refused("move", "root", what, "9", at_once=True,
+                      prints=["disk root", what, "no server 9 in the catalog"])
+    world.refused("move", "missing", "all", "1", prints=["disk missing"], at_once=True)
+    world.refused("move", "missing", "3", "1", prints=["disk missing", "segment 3"], at_once=True)
+    world.refused("move", "root", "99", "1", prints=["disk root", "segment 99"], at_once=True)
     assert places(world) == before
     world.server(3, size="16M")  # with room for a few
     world.up(3)
     text = world.refused("move", "root", "all", "3", prints=["disk root", "server 3", "no room"],
-                         seconds=15)
+                         at_once=True)
     at = places(world)
     there = [s for s in at if at[s] == 3]
     left = min(s for s in at if at[s] != 3)
     assert 0 < len(there) < 8, at
     assert f"of 8 segments of disk root {len(there)} were moved" in text, text
-    world.refused("move", "root", str(left), "3", seconds=5,
+    world.refused("move", "root", str(left), "3", at_once=True,
                   prints=[f"segment {left} of disk root", "no room"])
     used_disk_is(disk, 8)
+
+
+def move_meets(world, at):
+    """1: while a move waits for server 2, it connects, and is used; 0: it was too late for that."""
+    world.up(1)
+    waits = world.start("move", "root", "all", "1")
+    time.sleep(1)
+    server = world.server(2, listen=at)
+    text = waits.communicate(timeout=LONG)[0]
+    if waits.returncode == 0:
+        return 1
+    assert "server 2" in text, text
+    server.end(hard=True)
+    return 0
 
 
 def case_move_absent(world):
     """An absent server is waited for, not for ever, and reported; one that connects is used."""
     servers, disk = used_disk(world, 2, 8)
     servers[1].end(hard=True)
-    world.refused("move", "root", "all", "2", prints=["disk root", "server 2 is not connected"],
-                  seconds=20)
+    world.refused("move", "root", "all", "2", prints=["disk root", "server 2 is not connected"])
     # Of what is at the server that is not here each segment stays; one of them is waited for.
     at = places(world)
     gone = min(s for s in at if at[s] == 2)
-    world.refused("move", "root", "all", "1", prints=[f"segment {gone} of disk root", "server 2"],
-                  seconds=20)
-    world.refused("move", "root", str(gone), "1", seconds=5,
+    world.refused("move", "root", "all", "1", prints=[f"segment {gone} of disk root", "server 2"])
+    world.refused("move", "root", str(gone), "1", at_once=True,
                   prints=[f"segment {gone} of disk root"])
-    waits = world.start("move", "root", "all", "1")
-    time.sleep(1)
-    world.server(2, listen=servers[1].at)
-    text = waits.communicate(timeout=30)[0]
-    assert waits.returncode == 0, text
+    until(lambda: move_meets(world, servers[1].at), "a move meets a server that connects")
     assert set(places(world).values()) == {1}
     log = world.catalog.log()
     for what in (f"server 2 at {servers[1].at} is disconnected", "disk root: lease 1 is granted"):
@@ -191,7 +202,7 @@ def case_move_together(world):
     for to in "1", "2":
         both = [world.start("move", "root", "all", to) for _ in range(2)]
         for p in both:
-            text = p.communicate(timeout=60)[0]
+            text = p.communicate(timeout=LONG)[0]
             assert p.returncode == 0, text
         assert set(places(world).values()) == {int(to)}
     used_disk_is(disk, 16)
@@ -206,7 +217,7 @@ def move_lost(world, what):
         time.sleep(1)
         assert move.poll() is None, move.communicate()
         world.catalog.end(hard=True)
-        text = move.communicate(timeout=20)[0]
+        text = move.communicate(timeout=LONG)[0]
     finally:
         servers[to - 1].p.send_signal(signal.SIGCONT)
     assert move.returncode == 1, text
@@ -254,11 +265,11 @@ def case_thin(world):
 def case_gone(world):
     """A verb without an answer names the catalog's address."""
     world.catalog.end(hard=True)
-    end = time.monotonic() + 10  # the kernel closes the address a little later than the exit
-    while "cannot connect" not in world.refused("list", prints=["list", world.catalog.at]):
-        assert time.monotonic() < end
+    # The kernel closes the address a little later than the exit.
+    until(lambda: "cannot connect" in world.refused("list", prints=["list", world.catalog.at]),
+          "its address is closed")
     for words in (["list"], ["delete", "root"], ["move", "root", "all", "1"]):
-        world.refused(*words, prints=[words[0], world.catalog.at, "cannot connect"], seconds=10)
+        world.refused(*words, prints=[words[0], world.catalog.at, "cannot connect"])
 
 
 CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,

@@ -13,7 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from solarnode import BLOCK, Nbd, fail, until  # noqa: E402
+from solarnode import BLOCK, LONG, Nbd, fail, until  # noqa: E402
 
 THREADS, DISK = 4, 64 << 20
 
@@ -23,7 +23,7 @@ class Writer(threading.Thread):
 
     def __init__(self, path, number):
         super().__init__(daemon=True)
-        self.nbd = Nbd(path, seconds=60)
+        self.nbd = Nbd(path)
         assert self.nbd.size == DISK, self.nbd.size
         self.done, self.number, self.stop = 0, number, False
 
@@ -64,11 +64,11 @@ def swallow(port, count):
     nft("add", "table", "inet", "hole")
     nft("add", "chain", "inet", "hole", "in", "{ type filter hook input priority 0; }")
     while True:
-        until(lambda: len(connections(port)) == count, "its connections", 60)
+        until(lambda: len(connections(port)) == count, "its connections")
         victim = connections(port)[0]
         for side in ("sport", "dport"):
             nft("add", "rule", "inet", "hole", "in", "tcp", side, victim, "counter", "drop")
-        until(lambda: dropped() > 0 or victim not in connections(port), "it is used", 60)
+        until(lambda: dropped() > 0 or victim not in connections(port), "it is used")
         if dropped() > 0:
             return victim
         nft("flush", "chain", "inet", "hole", "in")
@@ -96,7 +96,7 @@ def one(program, work, paper):
             return all(w.done >= b + 20 for w, b in zip(writers, begun))
 
         begun = [0] * THREADS
-        until(progress, "every writer makes progress", 60)
+        until(progress, "every writer makes progress")
         port = at.rsplit(":", 1)[1]
         victim = swallow(port, 1 if paper else 2)
         time.sleep(0.2)
@@ -112,20 +112,20 @@ def one(program, work, paper):
             print("--paper: no write ended in 4 s")
         else:
             began = time.monotonic()
-            until(progress, "every writer makes progress", 60)
+            until(progress, "every writer makes progress")
             assert victim not in connections(port), "it is still used"
             print(f"luna: all writers make progress after {time.monotonic() - began:.1f} s, on "
                   "another connection")
         nft("delete", "table", "inet", "hole")
         begun = [w.done for w in writers]
-        until(progress, "every writer makes progress", 60)
+        until(progress, "every writer makes progress")
         for w in writers:
             w.stop = True
         for w in writers:
-            w.join(30)
+            w.join(LONG)
         for p in reversed(children):
             p.terminate()
-            if p.wait(30) != 0:
+            if p.wait(LONG) != 0:
                 fail(f"it ended with {p.returncode}")
     finally:
         for p in children:

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from solarnode import Nbd, Process, figures, free_port, run_tests, until  # noqa: E402
+from solarnode import LONG, Nbd, Process, figures, free_port, run_tests, until  # noqa: E402
 from solar_volume_ctl import SEGMENT, World  # noqa: E402
 
 ENOSPC = 28
@@ -18,7 +18,7 @@ ENOSPC = 28
 def refused(program, *words):
     """It ends at once: its output."""
     r = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                       timeout=20, check=False)
+                       timeout=LONG, check=False)
     assert r.returncode != 0, words
     return r.stdout + r.stderr
 
@@ -114,7 +114,7 @@ def case_sessions(w):
     served = until(lambda: Nbd(f"{w.work}/second"), "the client is served")
     assert served.write(4096, bytes(4096)) == 0
     second.terminate()
-    second.wait(30)
+    second.wait(LONG)
     seldom(w.catalog.log(), "connections are in use")
     seldom(fourth.log(), "--connections")
     seldom(w.log("second"), "--connections")
@@ -195,7 +195,7 @@ def case_connections(w):
             clients.append(w.begin(name, "client", "--server", server.at, "--disk", str(n),
                                    "--size", "4M", "--epoch", "1", "--transport", transport,
                                    "--socket", f"{w.work}/{name}", *lanes))
-            disks.append(Nbd(f"{w.work}/{name}", seconds=60))
+            disks.append(Nbd(f"{w.work}/{name}"))
             if n < 3:
                 assert disks[-1].write(0, bytes([n]) * 4096) == 0
         disks[2].ask(1, 0, 4096, bytes([3]) * 4096)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from solarnode import Nbd, figures, free_port, run_tests  # noqa: E402
+from solarnode import LONG, Nbd, figures, free_port, run_tests, until  # noqa: E402
 from solar_volume_ctl import SEGMENT, World  # noqa: E402
 
 DEPTH = 32
@@ -27,7 +27,7 @@ def client(world, name, *words):
     metrics = f"127.0.0.1:{free_port()}"
     p = world.begin(name, "client", "--control", world.catalog.at, "--disk", "root", "--socket",
                     f"{world.work}/nbd", "--metrics", metrics, "--take", *words)
-    return p, Nbd(f"{world.work}/nbd", seconds=120), metrics
+    return p, Nbd(f"{world.work}/nbd"), metrics
 
 
 def value(segment):
@@ -68,10 +68,14 @@ def case_all_at_once(world):
         assert disk.write(i * SEGMENT, value(i)) == 0, i
     assert len(used(world)) == servers, used(world)
     random_reads(disk, segments, 2000)
-    before = figures(metrics)
-    random_reads(disk, segments, 2000)
+
+    def unchanged():  # a server without CPU for seconds is greeted again: then once more
+        before = figures(metrics)["hellos"]
+        random_reads(disk, segments, 2000)
+        return figures(metrics)["hellos"] == before
+
+    until(unchanged, "reads greet no server")
     after = figures(metrics)
-    assert after["hellos"] == before["hellos"], (before["hellos"], after["hellos"])
     assert after["servers_released"] == 0 and after["servers_crowded"] == 0, after
     p.end()
 
@@ -109,7 +113,7 @@ def case_option(world):
     for n in ("1", "257", "x"):
         r = subprocess.run([world.program, "client", "--control", world.catalog.at, "--disk",
                             "root", "--socket", f"{world.work}/nbd", "--servers", n],
-                           capture_output=True, text=True, timeout=20, check=False)
+                           capture_output=True, text=True, timeout=LONG, check=False)
         assert r.returncode != 0 and "--servers" in r.stderr, r
 
 

@@ -14,7 +14,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from solarnode import BLOCK, Nbd, Stand, fail, figures, free_port, run_tests, until  # noqa: E402
+from solarnode import (BLOCK, LONG, Nbd, Stand, fail, figures, free_port,  # noqa: E402
+                       run_tests, until)
 from solar_volume_ctl import World  # noqa: E402
 
 MIB = 1 << 20
@@ -203,7 +204,7 @@ def tools(*names):
 
 def run(*words):
     r = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                       timeout=120, check=False)
+                       timeout=LONG, check=False)
     if r.returncode != 0:
         fail(f"{' '.join(words)}: {r.stdout}{r.stderr}")
     return r.stdout
@@ -319,7 +320,7 @@ def case_no_room(t):
         world.ok("create", "root", "1G")
         world.begin("client", "client", "--control", world.catalog.at, "--disk", "root",
                     "--socket", t.path("nbd"))
-        n = Nbd(t.path("nbd"), seconds=30)
+        n = Nbd(t.path("nbd"))
         error, segment = 0, 0
         while error == 0 and segment < 512:
             error = n.write(segment * 2 * MIB, b"x" * BLOCK)
@@ -372,7 +373,7 @@ def case_timeout(t):
         _, path = t.begin(transport, "client", "--server", at, "--disk", "1", "--size", "16M",
                           "--epoch", str(epoch), "--socket", t.path(transport), "--transport",
                           transport, "--io-timeout", "1")
-        n = Nbd(path, seconds=60)
+        n = Nbd(path)
         until(lambda: n.write(0, b"a" * BLOCK) == 0, "it is written within a second")
         server.send_signal(signal.SIGSTOP)
         assert n.write(0, b"b" * BLOCK) == EIO

@@ -6,7 +6,7 @@ if(NOT TARGET solar_volume OR SNIC_SINGLE OR CMAKE_CROSSCOMPILING)
 endif()
 function(solar_volume_test name labels)
   add_test(NAME ${name} COMMAND ${ARGN})
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 2400
     LABELS "${labels};slow;waits;each2_solar_volume@asan")
 endfunction()
 set(_sv ${CMAKE_CURRENT_LIST_DIR})
