@@ -310,7 +310,7 @@ static uint64_t conf_clock_s(void)
 
 void conf_until(struct conf_env *e, conf_cond_fn cond, void *ctx)
 {
-    uint64_t end = conf_clock_s() + 90; /* only a hang is this slow */
+    uint64_t end = conf_clock_s() + 300; /* only a hang is this slow */
     while (!cond(ctx)) {
         int waits = 0;
         int moved = conf_backend_step(e);

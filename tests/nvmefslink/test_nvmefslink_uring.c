@@ -209,7 +209,7 @@ static void test_nvmefslink_a_queue_per_thread(void **state)
         assert_int_equal(snic_nvmefslink_open(&x[i].q, h.link, &o, &e), 0);
     }
     for (int i = 0; i < N; i++) {
-        for (int k = 0; k < 1000 && !x[i].opened; k++)
+        for (int k = 0; k < 30000 && !x[i].opened; k++)
             (void)snic_loop_once(loop, 10000000);
         assert_int_equal(x[i].opened, 1);
         assert_int_equal(pthread_create(&t[i], NULL, direct_run, &x[i]), 0);
@@ -220,7 +220,7 @@ static void test_nvmefslink_a_queue_per_thread(void **state)
         assert_int_equal(pthread_join(t[i], NULL), 0);
         assert_int_equal(x[i].wrong, 0);
         snic_nvmefslink_end(x[i].q);
-        for (int k = 0; k < 1000 && !x[i].closed; k++)
+        for (int k = 0; k < 30000 && !x[i].closed; k++)
             (void)snic_loop_once(loop, 10000000);
         snic_nvmefslink_close(x[i].q);
     }

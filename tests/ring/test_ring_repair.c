@@ -186,7 +186,7 @@ static int herd_take(struct herd *h, uint64_t want)
 
     while (got < want) {
         n = snic_ring_peek(&h->c, rec, 16);
-        if (n < 0 || idle > 200000)
+        if (n < 0 || idle > 2000000) /* minutes */
             return -1;
         for (i = 0; i < n; i++) {
             struct payload v;
@@ -213,7 +213,7 @@ static int herd_bury(struct herd *h, int who)
 
     if (kill(h->pid[who], SIGKILL) != 0 || waitpid(h->pid[who], NULL, 0) != h->pid[who])
         return -1;
-    for (tries = 0; e == SNIC_EAGAIN && tries < 100000; tries++) {
+    for (tries = 0; e == SNIC_EAGAIN && tries < 2000000; tries++) {
         e = snic_ring_abandon(h->mem, h->size, h->token[who]);
         if (e == SNIC_EAGAIN)
             usleep(50);

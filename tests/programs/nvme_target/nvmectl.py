@@ -11,6 +11,7 @@ import tempfile
 NQN = "nqn.2026-11.example:disk"
 HOST_A = "nqn.2026-11.example:a"
 HOST_B = "nqn.2026-11.example:b"
+WAIT = 300  # against hangs only
 
 
 class Target:
@@ -57,8 +58,9 @@ class Target:
 
     def ctl(self, *words):
         """@return exit code, stdout, stderr"""
-        p = subprocess.run([self.binary, "ctl", "--socket", self.socket, *words],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+        p = subprocess.run(
+            [self.binary, "ctl", "--socket", self.socket, "--timeout", str(WAIT), *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         return p.returncode, p.stdout.decode(), p.stderr.decode()
 
     def good(self, *words):
@@ -75,7 +77,7 @@ class Target:
 
     def raw(self):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        s.settimeout(60)
+        s.settimeout(WAIT)
         s.connect(self.socket)
         return s
 
@@ -88,7 +90,7 @@ class Target:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=120)
+        code = self.process.wait(timeout=WAIT)
         self.process.stdout.close()
         self.process = None
         assert code == 0, "the target ended with %d: %s" % (code, self.log())

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-from nvmectl import HOST_A, HOST_B, NQN, Host, Target, run
+from nvmectl import HOST_A, HOST_B, NQN, WAIT, Host, Target, run
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
 from freeport import free_port  # noqa: E402
@@ -236,7 +236,7 @@ def test_host_names_shown_without_control_characters(target, driver):
 def page(port):
     """The lines of --metrics, as {name and labels: value}; every name has one HELP and one TYPE."""
     import urllib.request
-    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=60) as f:
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=WAIT) as f:
         lines = f.read().decode().splitlines()
     types = [x.split()[2] for x in lines if x.startswith("# TYPE ")]
     assert len(types) == len(set(types)) and sum(x.startswith("# HELP ") for x in lines) == \
