@@ -48,7 +48,7 @@ for try in 1 2 3; do
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])')
-    timeout 120 sh "$up" "$dir/c" "$store" 1 "$port" >"$dir/up" 2>&1 && break
+    timeout 400 sh "$up" "$dir/c" "$store" 1 "$port" >"$dir/up" 2>&1 && break
     stop "$dir/c/osd.0.pid" KILL
     stop "$dir/c/mon.pid" KILL
     [ $try = 3 ] && { cat "$dir/up"; echo "kv_rados: the cluster did not start"; exit 1; }

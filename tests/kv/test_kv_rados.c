@@ -51,7 +51,11 @@ static void rados_open(struct conformance_kv *c, const struct conformance_kv_bac
     int r = snic_loop_uring_open(&c->loop, NULL);
     if (r != 0)
         support_skip("no io_uring");
-    r = rados_again(c, &c->kv);
+    for (int i = 0; i < 100; i++) { /* one that gets no processor may need longer than the time */
+        r = rados_again(c, &c->kv);
+        if (r != SNIC_ETIMEDOUT)
+            break;
+    }
     assert_int_equal(r, 0);
 }
 

@@ -85,7 +85,7 @@ monmaptool --create --fsid "$id" --addv a "[v2:127.0.0.1:$port]" "$dir/monmap" \
 ceph-mon -i a --mkfs --monmap "$dir/monmap" --keyring /dev/null >"$dir/log/mon.mkfs" 2>&1 ||
     fail "ceph-mon --mkfs failed:" "$dir/log/mon.mkfs"
 started "$dir/mon.pid" "$dir/log/mon.out" ceph-mon -i a -f --keyring /dev/null
-ceph --connect-timeout 20 mon dump >/dev/null 2>&1 ||
+ceph --connect-timeout 240 mon dump >/dev/null 2>&1 ||
     fail "the monitor does not respond:" "$dir/log/mon.out"
 
 n=0
@@ -103,7 +103,7 @@ done
 i=0
 until ceph osd stat -f json 2>/dev/null | grep -q "\"num_up_osds\":$osds[,}]"; do
     i=$((i + 1))
-    [ $i -le 300 ] || fail "the OSDs do not come up:" "$dir/log/osd.0.out"
+    [ $i -le 2400 ] || fail "the OSDs do not come up:" "$dir/log/osd.0.out"
     sleep 0.1
 done
 ceph osd pool create kvfs 32 32 replicated >"$dir/log/pool" 2>&1 ||
@@ -111,7 +111,7 @@ ceph osd pool create kvfs 32 32 replicated >"$dir/log/pool" 2>&1 ||
 ceph osd pool set kvfs size 1 --yes-i-really-mean-it >/dev/null 2>&1 || true
 ceph osd pool application enable kvfs kvfs >/dev/null 2>&1 || true
 # A write returns when the placement groups are active.
-echo probe | timeout 60 rados -p kvfs put .probe - >"$dir/log/pool" 2>&1 ||
+echo probe | timeout 240 rados -p kvfs put .probe - >"$dir/log/pool" 2>&1 ||
     fail "the pool accepts no write:" "$dir/log/pool"
 rados -p kvfs rm .probe
 echo "CEPH_CONF=$CEPH_CONF"

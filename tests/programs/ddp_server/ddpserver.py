@@ -22,7 +22,7 @@ class Disturbed(Exception):
 
 def undisturbed(reply):
     """The reply, if it is none of a node that has no lease, or of a membership that changes."""
-    if isinstance(reply, Error) and reply.split()[0] in Client.REFUSALS + ("UNKNOWN",):
+    if isinstance(reply, Error) and reply.split()[0] in Client.DISTURBED:
         raise Disturbed(reply)
     return reply
 
@@ -32,6 +32,7 @@ class Client(Conn):
     it. ask() does not."""
 
     REFUSALS = "CLUSTERDOWN", "LOADING", "NOREPLICAS"
+    DISTURBED = REFUSALS + ("UNKNOWN",)
 
     def ask(self, *args):
         return super().cmd(*args)

@@ -412,7 +412,7 @@ def run(*command, code=0):
     p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
                        check=False)
     text = p.stdout.decode()
-    if p.returncode == 1 != code and any(": %s " % w in text for w in Client.REFUSALS):
+    if p.returncode == 1 != code and any(": %s " % w in text for w in Client.DISTURBED):
         raise Disturbed(text)
     assert p.returncode == code, (p.returncode, text)
     return text
