@@ -12,7 +12,8 @@
  *             tenants_max, as much per group of groups_max, and 20 KiB.
  * Threads     [owner] one thread owns a switch; memsize is [any].
  * Progress    No call blocks. Amortised O(1) work per I/O, whatever the number of tenants, the
- *             sizes and the rounds skipped; no floating point, and no division of 64 bits but once
+ *             sizes and the rounds skipped (in a group: the logarithm of the number of its tenants
+ *             that have I/Os queued); no floating point, and no division of 64 bits but once
  *             per window, period or option.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
  * Units       bytes, nanoseconds, bytes per second; of weights and write costs see their fields.
@@ -79,11 +80,14 @@
  *
  * Groups. A tenant may belong to a group, which takes part as one tenant would: it has the weight,
  * the slots, the turns, the express debt and the caps of one, however many tenants belong to it.
- * Inside they take turns by weight: an I/O's cost is charged to its tenant, and one that has had
- * its turn, as much as the group's largest I/O costs per weight, goes behind the others. Their own
- * caps and priorities count as before. There are two levels, no groups of groups. A tenant may move
- * at any time: what it has queued moves, what is on the device is completed in the slots in which
- * it was sent. A tenant's credit is its share of the group's.
+ * Inside its reads, and its writes, are shared by weight (start-time fair queueing): next is the
+ * tenant that will have had least when its next I/O has left. What counts is costs; in a group with
+ * caps what these count, so its tenants have equal bytes (or I/Os, if that is the cap), whatever
+ * the sizes, reads and writes together. A tenant whose queue was empty for a while is ahead of the
+ * others for quantum_bytes per weight at most. Their own caps and priorities count as before.
+ * There are two levels, no groups of groups. A tenant may move at any time: what it has queued
+ * moves, what is on the device is completed in the slots in which it was sent. A tenant's credit is
+ * its share of the group's.
  *
  * Floors. A tenant or group with I/Os queued gets at least its floor, less one percent and one I/O
  * in any second, whatever the others do, as long as the device can deliver the sum of the floors

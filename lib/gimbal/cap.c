@@ -6,17 +6,18 @@
  * I/O, whichever is more, and a tenant whose turn comes late catches up on the same. A flow whose
  * turn comes before is parked on the timer wheel.
  *
- * What the smallest I/Os wait for is what the largest of the same second does (`reach`): otherwise
- * small ones would take the time that a large one waits for, for ever. And of a tenant's reads and
- * writes, parked until the same time, the one that sent last comes second.
+ * What a tenant's smallest I/Os wait for is what its largest of the same second does (`reach`):
+ * otherwise small ones would take the time that a large one waits for, for ever. And of its reads
+ * and writes, parked until the same time, the one that sent last comes second. In a group whose
+ * turn it is decides (group.c): an I/O waits for what it takes itself, and leaves in the bucket
+ * what one before it waits for. So a tenant whose queue is empty for a moment loses nothing by
+ * that: a large I/O of another has to wait, which takes longer.
  *
  * I1  A flow's timer is armed if and only if the flow is parked.
  * I2  free_ns is when the bucket is full again, if nothing is sent: it lacks the time until then.
  *     What it lacks beyond its size is owed, for one I/O at most.
  */
 #include "gimbal/gimbal_priv.h"
-
-#define SNIC_GIMBAL__CATCH_UP UINT64_C(10000000) /* the bucket, ns: one percent of a second */
 
 __extension__ typedef __int128 cap_wide;
 
@@ -91,13 +92,17 @@ void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opt
         gimbal_cap_pace(p, limit[i]);
         t->flags |= GIMBAL_CAPPED;
     }
+    t->inner_io = 1;
+    if (limit[1] != 0) /* of both caps the one that an I/O takes more time of */
+        t->inner_io = (uint32_t)snic_min_u64(limit[0] != 0 ? limit[0] / limit[1] + 1 : 4096,
+                                             SNIC_GIMBAL_SIZE_MAX);
 }
 
-static uint64_t cap_ready(struct gimbal_pace *p, uint32_t units, uint64_t now)
+static uint64_t cap_ready(struct gimbal_pace *p, uint32_t units, uint64_t now, int group)
 {
     if (p->mantissa == 0)
         return 0;
-    if (now - p->reach_from_ns >= SNIC_GIMBAL__BYTE) { /* a second */
+    if (group || now - p->reach_from_ns >= SNIC_GIMBAL__BYTE) { /* a second */
         p->reach_from_ns = now;
         p->reach_ns = 0;
     }
@@ -109,7 +114,9 @@ static uint64_t cap_ready(struct gimbal_pace *p, uint32_t units, uint64_t now)
 
 uint64_t gimbal_cap_ready_ns(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now)
 {
-    return snic_max_u64(cap_ready(&t->pace[0], io->size, now), cap_ready(&t->pace[1], 1, now));
+    int group = (t->flags & GIMBAL_GROUP) != 0;
+    return snic_max_u64(cap_ready(&t->pace[0], io->size, now, group),
+                        cap_ready(&t->pace[1], 1, now, group));
 }
 
 static void cap_pay(struct gimbal_pace *p, uint32_t units, uint64_t now)
@@ -157,7 +164,7 @@ void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_flow *f, uint64_t read
 void gimbal_cap_members(struct snic_gimbal *g, struct gimbal_flow *c)
 {
     struct gimbal_flow *f;
-    while ((f = c->inner_first) != NULL && (f->tenant->flags & GIMBAL_CAPPED) != 0) {
+    while ((f = c->inner_root) != NULL && (f->tenant->flags & GIMBAL_CAPPED) != 0) {
         uint64_t ready_ns = gimbal_cap_ready_ns(f->tenant, gimbal_flow_head(f), g->now_ns);
         if (ready_ns <= g->now_ns)
             return;

@@ -138,7 +138,7 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     gimbal_flow_push(f, io);
     g->queued++;
     g->deadline_ns = g->now_ns;
-    struct gimbal_flow *c = gimbal_group_queued(f);
+    struct gimbal_flow *c = gimbal_group_queued(g, f, io);
     if ((c->tenant->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
         gimbal_tenant_active(g, c->tenant);
     if (!c->counted)
@@ -152,6 +152,8 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     else if (c->where == GIMBAL_LISTED && c->due - g->round > 1 && c->ready != 0 &&
              gimbal_flow_head(c) == io)
         gimbal_round_replace(g, c);
+    else if (c != f && c->where == GIMBAL_PARKED && gimbal_flow_head(c) == io)
+        gimbal_cap_unpark(g, c); /* it comes before the one that waits, and may need less */
     return 0;
 }
 
@@ -201,6 +203,37 @@ static void gimbal_idle(struct snic_gimbal *g, struct gimbal_flow *f)
     gimbal_round_quit(g, f, GIMBAL_IDLE);
 }
 
+/* The current flow has a slot. Its next I/O, if its caps and its deficit let it go; or NULL, and it
+ * waits for that elsewhere. */
+static struct snic_gimbal_io *gimbal_visit(struct snic_gimbal *g, struct gimbal_flow *f)
+{
+    struct gimbal_tenant *t = f->tenant;
+    struct snic_gimbal_io *io = gimbal_flow_head(f);
+    uint64_t ready_ns = 0;
+    if ((t->flags & GIMBAL_CAPPED) != 0) {
+        const struct gimbal_flow *other = gimbal_flow_sibling(f);
+        ready_ns = gimbal_cap_ready_ns(t, io, g->now_ns);
+        if (ready_ns <= g->now_ns && f->inner_root != NULL &&
+            !gimbal_group_passes(g, f->inner_root, io)) {
+            if (other->where == GIMBAL_LISTED) {
+                gimbal_round_behind(g, f, other);
+                return NULL;
+            }
+            ready_ns = other->timer.deadline_ns + 1;
+        }
+    }
+    if (ready_ns > g->now_ns) {
+        f->deficit = 0;
+        gimbal_cap_park(g, f, ready_ns);
+        return NULL;
+    }
+    io->weighted = gimbal_weighted(g, io);
+    if (io->weighted <= f->deficit)
+        return io;
+    gimbal_round_wait(g, f, io->weighted);
+    return NULL;
+}
+
 /* The next I/O but for its tokens, with its flow current and its slot open; or NULL. */
 static struct snic_gimbal_io *gimbal_choose(struct snic_gimbal *g)
 {
@@ -212,28 +245,15 @@ static struct snic_gimbal_io *gimbal_choose(struct snic_gimbal *g)
             if (f == NULL)
                 return NULL;
         }
-        if (f->inner_first != NULL)
+        if (f->inner_root != NULL)
             gimbal_cap_members(g, f);
         if (f->ready == 0) {
             gimbal_idle(g, f);
         } else if (f->open != SNIC_GIMBAL__NO_SLOT || gimbal_slot_open(g, f) ||
                    !gimbal_defer(g, f)) {
-            struct gimbal_tenant *t = f->tenant;
-            struct snic_gimbal_io *io = gimbal_flow_head(f);
-            uint64_t ready_ns = 0;
-            if ((t->flags & GIMBAL_CAPPED) != 0)
-                ready_ns = gimbal_cap_ready_ns(t, io, g->now_ns);
-            if (ready_ns <= g->now_ns) {
-                uint32_t weighted = gimbal_weighted(g, io);
-                if (weighted <= f->deficit) {
-                    io->weighted = weighted;
-                    return io;
-                }
-                gimbal_round_wait(g, f, weighted);
-            } else {
-                f->deficit = 0;
-                gimbal_cap_park(g, f, ready_ns);
-            }
+            struct snic_gimbal_io *io = gimbal_visit(g, f);
+            if (io != NULL)
+                return io;
         }
         g->current = NULL;
     }
@@ -289,9 +309,9 @@ static void gimbal_send_express(struct snic_gimbal *g, struct snic_gimbal_io *io
     struct gimbal_flow *f = gimbal_flow_of(g, io);
     struct gimbal_flow *c = gimbal_carrier(f);
     gimbal_flow_take(f, io);
-    gimbal_group_taken(f);
     io->weighted = io->size;
-    gimbal_group_sent(f, io->weighted);
+    gimbal_group_sent(g, f, io);
+    gimbal_group_taken(g, f);
     gimbal_send(g, c, io);
     gimbal_express_sent(g, f, io);
     gimbal_unhold(g, c);
@@ -303,9 +323,9 @@ static void gimbal_send_floor(struct snic_gimbal *g, struct snic_gimbal_io *io)
     struct gimbal_flow *f = gimbal_flow_of(g, io);
     struct gimbal_flow *c = gimbal_carrier(f);
     gimbal_flow_send(f, io);
-    gimbal_group_taken(f);
     io->weighted = gimbal_weighted(g, io);
-    gimbal_group_sent(f, io->weighted);
+    gimbal_group_sent(g, f, io);
+    gimbal_group_taken(g, f);
     gimbal_floor_sent(g, c, io);
     gimbal_send(g, c, io);
     gimbal_unhold(g, c);
@@ -346,8 +366,8 @@ static struct snic_gimbal_io *gimbal_turn(struct snic_gimbal *g, const struct sn
     g->current->deficit -= io->weighted;
     struct gimbal_flow *f = gimbal_flow_of(g, io);
     gimbal_flow_send(f, io);
-    gimbal_group_taken(f);
-    gimbal_group_sent(f, io->weighted);
+    gimbal_group_sent(g, f, io);
+    gimbal_group_taken(g, f);
     if (g->floors != 0)
         gimbal_floor_turn(g, io->weighted);
     gimbal_send(g, g->current, io);
@@ -433,6 +453,8 @@ static void gimbal_ended(struct snic_gimbal *g, struct gimbal_tenant *t, struct 
     int gone = last && (t->flags & GIMBAL_REMOVED) != 0;
     if (last && t->group != NULL)
         t->group->busy_weight -= t->weight;
+    if (t->group != NULL)
+        gimbal_group_busy(t, 1);
     if (gimbal_carried(c) == 0 && !(gone && c == t))
         gimbal_tenant_empty(g, c);
     if (gone)
@@ -512,7 +534,7 @@ int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     gimbal_now(g, now_ns);
     struct gimbal_flow *f = &t->flow[io->op];
     gimbal_flow_take(f, io);
-    gimbal_group_taken(f);
+    gimbal_group_taken(g, f);
     g->queued--;
     if (g->held == io) {
         g->held = NULL;

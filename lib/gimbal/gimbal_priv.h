@@ -18,6 +18,8 @@
 #define SNIC_GIMBAL__SLOTS 64
 /* Of a tenant's bytes_per_second and ios_per_second. */
 #define SNIC_GIMBAL__CAP_MAX ((uint64_t)1 << 40)
+/* Their buckets, ns: one percent of a second. */
+#define SNIC_GIMBAL__CATCH_UP UINT64_C(10000000)
 /* Slots that a weight is turned into, beyond it slots get larger. */
 #define SNIC_GIMBAL__LANES 16
 /* Classes of slots by the logarithm of their I/Os. */
@@ -30,7 +32,7 @@ enum gimbal_where {
     GIMBAL_CURRENT,  /* its turn now */
     GIMBAL_DEFERRED, /* without a slot */
     GIMBAL_PARKED,   /* its caps' timer is armed */
-    GIMBAL_INNER     /* of a tenant of a group: on the group's list */
+    GIMBAL_INNER     /* of a tenant of a group: on the group's heap */
 };
 
 enum gimbal_flag {
@@ -115,12 +117,14 @@ struct gimbal_flow {
     /* The last I/O of each priority's circular list; its next is the first. */
     struct snic_gimbal_io *last[SNIC_GIMBAL_PRIORITIES];
     struct snic_timer timer; /* of caps */
-    /* The list of a group's flow, of its tenants' flows with I/Os; of those, their place. */
-    struct gimbal_flow *inner_first;
-    struct gimbal_flow *inner_last;
+    /* The heap of a group's flow, of its tenants' flows with I/Os; of those, their place. */
+    struct gimbal_flow *inner_root;
+    struct gimbal_flow *inner_child;
     struct gimbal_flow *inner_next;
     struct gimbal_flow *inner_prev;
-    int64_t inner_left; /* of its turn in the group */
+    uint64_t inner_key; /* its tag when its next I/O has left */
+    uint64_t
+        inner_tag; /* what it was sent, per weight; of a group's flow: of the latest that left */
 };
 
 struct gimbal_tenant {
@@ -153,7 +157,13 @@ struct gimbal_tenant {
     struct gimbal_tenant *group; /* or NULL */
     uint32_t members;            /* of a group */
     uint32_t busy_weight;        /* of a group: of its tenants with I/Os inside */
-    uint32_t inner_quantum;      /* of a group: not less than its largest I/O's cost */
+    uint32_t inner_inverse;      /* 2^16 / weight, rounded up */
+    uint32_t inner_part[2];      /* of inner_weight */
+    /* Of a group. */
+    uint32_t inner_weight[2]; /* of the flows with I/Os inside, in halves */
+    uint32_t inner_io;        /* bytes that an I/O counts for at least under its caps */
+    uint64_t inner_op_tag[2]; /* what reads and writes were sent under its caps, per weight */
+    uint64_t inner_op_now;
 };
 
 /* Latency monitor of an I/O type. */
@@ -361,6 +371,8 @@ void gimbal_round_init(struct snic_gimbal *g);
 void gimbal_round_join(struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_round_replace(struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_flow *f, uint32_t cost);
+void gimbal_round_behind(struct snic_gimbal *g, struct gimbal_flow *f,
+                         const struct gimbal_flow *other);
 void gimbal_round_quit(struct snic_gimbal *g, struct gimbal_flow *f, enum gimbal_where where);
 void gimbal_round_repay(struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_flow *f);
@@ -384,12 +396,17 @@ void gimbal_flow_push(struct gimbal_flow *f, struct snic_gimbal_io *io);
 void gimbal_flow_take(struct gimbal_flow *f, struct snic_gimbal_io *io);
 
 /* group.c */
-struct gimbal_flow *gimbal_group_queued(struct gimbal_flow *f);
-void gimbal_group_taken(struct gimbal_flow *f);
-void gimbal_group_sent(struct gimbal_flow *f, uint32_t cost);
+struct gimbal_flow *gimbal_group_queued(const struct snic_gimbal *g, struct gimbal_flow *f,
+                                        const struct snic_gimbal_io *io);
+void gimbal_group_taken(const struct snic_gimbal *g, struct gimbal_flow *f);
+void gimbal_group_sent(const struct snic_gimbal *g, struct gimbal_flow *f,
+                       const struct snic_gimbal_io *io);
 void gimbal_group_join(struct snic_gimbal *g, struct gimbal_flow *f);
-void gimbal_group_enter(struct gimbal_flow *f);
+void gimbal_group_enter(const struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_group_leave(struct gimbal_flow *f);
+void gimbal_group_busy(struct gimbal_tenant *t, int member);
+int gimbal_group_passes(const struct snic_gimbal *g, const struct gimbal_flow *f,
+                        const struct snic_gimbal_io *io);
 int gimbal_group_check(const struct snic_gimbal *g);
 
 /* floor.c */

@@ -1,109 +1,301 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Inside a group: its tenants' flows take turns for each of the group's two flows, which take part
- * in rounds and slots as a tenant's do. Surplus round robin: the flow in front sends while it has
- * something left; then a quantum per weight is added and it goes behind the others. The quantum is
- * what the largest I/O cost that the group sent since it was idle, so it is more than what was
- * overdrawn: O(1), without rounds that only collect.
+ * Inside a group: which of its tenants' flows is next, for each of the group's two flows, which
+ * take part in rounds and slots as a tenant's do. Start-time fair queueing: a flow has a tag, what
+ * it was sent per weight, and the one whose tag will be least when its next I/O has left is next; a
+ * tenant that reads and writes has half its weight for each. What counts is costs, or, of a group
+ * with caps, what the I/O takes of these: bytes, or I/Os. A flow that had nothing queued comes back
+ * with a tag that is behind the others' by a quantum at most: so one whose client has few I/Os, or
+ * is far away, has its share all the same, and saves up no more than that.
  *
- * I1  The list of a group's flow holds its tenants' flows that have I/Os and are not parked for
+ * A group's caps are shared by its reads and its writes, by the weights of the flows in each: tags
+ * of their own. The flow that is next has the caps' time before the other one, which leaves in the
+ * buckets what that one takes (cap.c), as long as that one only waits for its round or its caps.
+ *
+ * The order is a pairing heap: amortised logarithmic in the number of flows with I/Os of a group,
+ * with all else O(1).
+ *
+ * I1  The heap of a group's flow holds its tenants' flows that have I/Os and are not parked for
  *     caps of their own (`where` is GIMBAL_INNER); ready is 1 if it is not empty.
- * I2  A flow on the list has more than nothing left of its turn.
- * I3  queued of a group's flow adds up its tenants'.
+ * I2  No flow's key is less than that of its parent. Keys and tags are compared by their
+ *     difference: they may wrap.
+ * I3  queued of a group's flow adds up its tenants', inner_weight what its tenants' flows with I/Os
+ *     inside count for.
  */
 #include "gimbal/gimbal_priv.h"
 
-static void group_append(struct gimbal_flow *c, struct gimbal_flow *f)
+#define SNIC_GIMBAL__TAG_SHIFT 8 /* tags are in 1/256 of a byte */
+#define SNIC_GIMBAL__OP_SHIFT 5  /* and those of reads and writes together in 1/32 */
+
+static int group_before(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b) < 0;
+}
+
+/* ---- The heap ---- */
+
+static struct gimbal_flow *group_merge(struct gimbal_flow *a, struct gimbal_flow *b)
+{
+    if (group_before(b->inner_key, a->inner_key)) {
+        struct gimbal_flow *least = b;
+        b = a;
+        a = least;
+    }
+    b->inner_prev = a;
+    b->inner_next = a->inner_child;
+    if (b->inner_next != NULL)
+        b->inner_next->inner_prev = b;
+    a->inner_child = b;
+    return a;
+}
+
+/* Children without their parent: merged in pairs, then from the last pair to the first. */
+static struct gimbal_flow *group_pairs(struct gimbal_flow *child)
+{
+    struct gimbal_flow *done = NULL;
+    struct gimbal_flow *root = NULL;
+    while (child != NULL) {
+        struct gimbal_flow *a = child;
+        struct gimbal_flow *b = a->inner_next;
+        child = b != NULL ? b->inner_next : NULL;
+        if (b != NULL)
+            a = group_merge(a, b);
+        a->inner_next = done;
+        done = a;
+    }
+    while (done != NULL) {
+        struct gimbal_flow *a = done;
+        done = a->inner_next;
+        root = root != NULL ? group_merge(root, a) : a;
+    }
+    if (root != NULL)
+        root->inner_prev = root->inner_next = NULL;
+    return root;
+}
+
+static void group_insert(struct gimbal_flow *c, struct gimbal_flow *f)
 {
     f->where = GIMBAL_INNER;
-    f->inner_next = NULL;
-    f->inner_prev = c->inner_last;
-    if (c->inner_last == NULL)
-        c->inner_first = f;
-    else
-        c->inner_last->inner_next = f;
-    c->inner_last = f;
+    f->inner_child = f->inner_next = f->inner_prev = NULL;
+    c->inner_root = c->inner_root != NULL ? group_merge(c->inner_root, f) : f;
+    c->inner_root->inner_prev = c->inner_root->inner_next = NULL;
     c->ready = 1; /* I1 */
 }
 
 static void group_remove(struct gimbal_flow *c, struct gimbal_flow *f)
 {
+    struct gimbal_flow *below = group_pairs(f->inner_child);
     f->where = GIMBAL_IDLE;
-    if (f->inner_prev == NULL)
-        c->inner_first = f->inner_next;
-    else
-        f->inner_prev->inner_next = f->inner_next;
-    if (f->inner_next == NULL)
-        c->inner_last = f->inner_prev;
-    else
-        f->inner_next->inner_prev = f->inner_prev;
-    c->ready = c->inner_first != NULL;
+    if (c->inner_root == f) {
+        c->inner_root = below;
+    } else {
+        if (f->inner_prev->inner_child == f)
+            f->inner_prev->inner_child = f->inner_next;
+        else
+            f->inner_prev->inner_next = f->inner_next;
+        if (f->inner_next != NULL)
+            f->inner_next->inner_prev = f->inner_prev;
+        if (below != NULL)
+            c->inner_root = group_merge(c->inner_root, below);
+    }
+    if (c->inner_root != NULL)
+        c->inner_root->inner_prev = c->inner_root->inner_next = NULL;
+    c->ready = c->inner_root != NULL; /* I1 */
 }
 
-static int64_t group_turn(const struct gimbal_flow *f)
+/* ---- What counts ---- */
+
+/* What the I/O counts in its group, whose caps it takes from; @cost: without such. */
+static uint32_t group_units(const struct gimbal_tenant *group, const struct snic_gimbal_io *io,
+                            uint32_t cost)
 {
-    return (int64_t)f->tenant->group->inner_quantum * f->tenant->weight;
+    if ((group->flags & GIMBAL_CAPPED) == 0)
+        return cost;
+    uint32_t bytes = group->pace[0].mantissa != 0 ? io->size : 0;
+    return (uint32_t)snic_max_u64(bytes, group->inner_io);
 }
 
-/* On the list, with a whole turn. */
-void gimbal_group_enter(struct gimbal_flow *f)
+static uint32_t group_inside(const struct gimbal_flow *f)
+{
+    return f->queued + f->sent;
+}
+
+/* By how much so many units move the flow's tag. */
+static uint64_t group_step(const struct gimbal_flow *f, uint32_t units)
+{
+    unsigned half = group_inside(gimbal_flow_sibling(f)) > 0;
+    uint64_t step = (uint64_t)units * f->tenant->inner_inverse;
+    return step >> (16 - SNIC_GIMBAL__TAG_SHIFT) << half;
+}
+
+/* The flow, which has I/Os, has its place by its next one. */
+static void group_place(const struct snic_gimbal *g, struct gimbal_flow *c, struct gimbal_flow *f)
+{
+    const struct snic_gimbal_io *io = gimbal_flow_head(f);
+    uint32_t units = group_units(c->tenant, io, gimbal_weighted(g, io));
+    f->inner_key = f->inner_tag + group_step(f, units);
+    group_insert(c, f);
+}
+
+/* Not far behind what leaves now, and not more than an I/O ahead: the tag may be an old one. */
+static void group_catch_up(const struct snic_gimbal *g, const struct gimbal_flow *c,
+                           struct gimbal_flow *f)
+{
+    int64_t behind = (int64_t)g->o.quantum_bytes << SNIC_GIMBAL__TAG_SHIFT;
+    int64_t most = (int64_t)g->o.size_max * g->o.write_cost_worst << SNIC_GIMBAL__TAG_SHIFT;
+    int64_t ahead = (int64_t)(f->inner_tag - c->inner_tag);
+    if (ahead < -behind || ahead > most)
+        f->inner_tag = c->inner_tag - (uint64_t)behind;
+}
+
+/* The tenant's flows count in its group as long as they have I/Os inside; @member 0: not. */
+void gimbal_group_busy(struct gimbal_tenant *t, int member)
+{
+    for (unsigned op = 0; op < 2; op++) {
+        unsigned alone = group_inside(&t->flow[op ^ 1]) == 0;
+        uint32_t part = member && group_inside(&t->flow[op]) > 0 ? t->weight << alone : 0;
+        t->group->inner_weight[op] += part - t->inner_part[op]; /* I3 */
+        t->inner_part[op] = part;
+    }
+}
+
+/* ---- Reads and writes under the group's caps ---- */
+
+static uint64_t group_op_start(const struct snic_gimbal *g, const struct gimbal_tenant *group,
+                               unsigned op)
+{
+    uint64_t least = group->inner_op_now - ((uint64_t)g->o.quantum_bytes << SNIC_GIMBAL__OP_SHIFT);
+    return group_before(group->inner_op_tag[op], least) ? least : group->inner_op_tag[op];
+}
+
+static uint32_t group_op_step(const struct gimbal_tenant *group, unsigned op, uint32_t units)
+{
+    uint32_t weight = group->inner_weight[op] > 0 ? group->inner_weight[op] : 1;
+    return (units << SNIC_GIMBAL__OP_SHIFT) / weight + 1; /* at most 2^26 units */
+}
+
+static uint64_t group_op_key(const struct snic_gimbal *g, const struct gimbal_flow *c,
+                             const struct snic_gimbal_io *io)
+{
+    return group_op_start(g, c->tenant, c->op) +
+           group_op_step(c->tenant, c->op, group_units(c->tenant, io, 0));
+}
+
+static void group_op_sent(const struct snic_gimbal *g, struct gimbal_tenant *group, unsigned op,
+                          uint32_t units)
+{
+    uint64_t start = group_op_start(g, group, op);
+    if (group_before(group->inner_op_now, start))
+        group->inner_op_now = start;
+    group->inner_op_tag[op] = start + group_op_step(group, op, units);
+}
+
+/* Does the flow wait for its round, or for its caps' time? */
+static int group_waits(const struct gimbal_flow *c)
+{
+    return c->inner_root != NULL && (c->where == GIMBAL_LISTED || c->where == GIMBAL_PARKED);
+}
+
+/* Do the buckets hold what both I/Os take, now? */
+static int group_holds(const struct gimbal_tenant *t, const struct snic_gimbal_io *a,
+                       const struct snic_gimbal_io *b, uint64_t now)
+{
+    uint64_t units[2] = {(uint64_t)a->size + b->size, 2};
+    for (unsigned i = 0; i < 2; i++) {
+        const struct gimbal_pace *p = &t->pace[i];
+        uint64_t need = units[i] * p->mantissa >> p->shift;
+        if (p->mantissa != 0 && snic_max_u64(p->free_ns, now) - now + need > SNIC_GIMBAL__CATCH_UP)
+            return 0;
+    }
+    return 1;
+}
+
+/* May the I/O of @f, which a capped group carries, take from its caps now? What comes before it and
+ * waits keeps what it takes. */
+int gimbal_group_passes(const struct snic_gimbal *g, const struct gimbal_flow *f,
+                        const struct snic_gimbal_io *io)
+{
+    const struct gimbal_tenant *group = f->tenant->group;
+    const struct gimbal_flow *c = &group->flow[f->op];
+    const struct gimbal_flow *other = gimbal_flow_sibling(c);
+    const struct gimbal_flow *root = c->inner_root;
+    if (root != NULL && root != f && group_before(root->inner_key, f->inner_key) &&
+        !group_holds(group, io, gimbal_flow_head(root), g->now_ns))
+        return 0;
+    if (!group_waits(other))
+        return 1;
+    const struct snic_gimbal_io *next = gimbal_flow_head(other);
+    return !group_before(group_op_key(g, other, next), group_op_key(g, c, io)) ||
+           group_holds(group, io, next, g->now_ns);
+}
+
+/* ---- I/Os come and go ---- */
+
+/* Into the heap, if it has I/Os. */
+void gimbal_group_enter(const struct snic_gimbal *g, struct gimbal_flow *f)
 {
     struct gimbal_flow *c = gimbal_carrier(f);
     if (f->where != GIMBAL_IDLE || f->ready == 0)
         return;
-    if (c->inner_first == NULL && gimbal_flow_sibling(c)->inner_first == NULL)
-        f->tenant->group->inner_quantum = 1;
-    f->inner_left = group_turn(f);
-    group_append(c, f);
+    group_catch_up(g, c, f);
+    group_place(g, c, f);
 }
 
-/* Off the list. */
 void gimbal_group_leave(struct gimbal_flow *f)
 {
     if (f->where == GIMBAL_INNER)
         group_remove(gimbal_carrier(f), f);
 }
 
-/* It has an I/O more. What carries it? */
-struct gimbal_flow *gimbal_group_queued(struct gimbal_flow *f)
+/* It has this I/O more. What carries it? */
+struct gimbal_flow *gimbal_group_queued(const struct snic_gimbal *g, struct gimbal_flow *f,
+                                        const struct snic_gimbal_io *io)
 {
     struct gimbal_flow *c = gimbal_carrier(f);
     if (c == f)
         return f;
     c->queued++; /* I3 */
-    gimbal_group_enter(f);
+    gimbal_group_busy(f->tenant, 1);
+    if (f->where == GIMBAL_INNER && gimbal_flow_head(f) == io) { /* an urgent one */
+        group_remove(c, f);
+        group_place(g, c, f);
+    } else {
+        gimbal_group_enter(g, f);
+    }
     return c;
 }
 
 /* An I/O less is queued. */
-void gimbal_group_taken(struct gimbal_flow *f)
+void gimbal_group_taken(const struct snic_gimbal *g, struct gimbal_flow *f)
 {
     struct gimbal_flow *c = gimbal_carrier(f);
     if (c == f)
         return;
     SNIC_DASSERT(c->queued > 0);
     c->queued--; /* I3 */
-    if (f->ready == 0)
-        gimbal_group_leave(f);
+    if (f->where != GIMBAL_INNER)
+        return;
+    group_remove(c, f);
+    if (f->ready != 0)
+        group_place(g, c, f);
 }
 
-/* It sent an I/O of this cost. */
-void gimbal_group_sent(struct gimbal_flow *f, uint32_t cost)
+/* It sends the I/O, whose cost is known; before it is taken. */
+void gimbal_group_sent(const struct snic_gimbal *g, struct gimbal_flow *f,
+                       const struct snic_gimbal_io *io)
 {
     struct gimbal_flow *c = gimbal_carrier(f);
-    if (c == f || f->where != GIMBAL_INNER)
+    if (c == f)
         return;
-    if (c->tenant->inner_quantum < cost)
-        c->tenant->inner_quantum = cost;
-    f->inner_left -= cost;
-    if (f->inner_left > 0)
-        return;
-    f->inner_left += group_turn(f); /* I2 */
-    group_remove(c, f);
-    group_append(c, f);
+    uint32_t units = group_units(c->tenant, io, io->weighted);
+    if (group_before(c->inner_tag, f->inner_tag))
+        c->inner_tag = f->inner_tag;
+    f->inner_tag += group_step(f, units);
+    if ((c->tenant->flags & GIMBAL_CAPPED) != 0)
+        group_op_sent(g, c->tenant, c->op, units);
 }
 
-/* It is not parked any more: to the end of its list, its group's or the round robin's. */
+/* It is not parked any more: into its group's heap, or to the end of the round robin's list. */
 void gimbal_group_join(struct snic_gimbal *g, struct gimbal_flow *f)
 {
     struct gimbal_flow *c = gimbal_carrier(f);
@@ -112,23 +304,34 @@ void gimbal_group_join(struct snic_gimbal *g, struct gimbal_flow *f)
         return;
     }
     f->where = GIMBAL_IDLE;
-    gimbal_group_enter(f);
+    gimbal_group_enter(g, f);
     if (c->where == GIMBAL_IDLE)
         gimbal_round_join(g, c);
 }
 
-static int group_list_true(const struct snic_gimbal *g, const struct gimbal_flow *c)
+/* ---- Check ---- */
+
+/* I1 and I2 of one of the group's flows; the number of those in its heap. */
+static uint32_t group_heap_count(const struct snic_gimbal *g, const struct gimbal_flow *c)
 {
-    uint32_t listed = 0;
-    const struct gimbal_flow *before = NULL;
-    for (const struct gimbal_flow *f = c->inner_first; f != NULL; f = f->inner_next) {
-        if (++listed > g->o.tenants_max || f->tenant->group != c->tenant || f->op != c->op ||
-            f->where != GIMBAL_INNER || f->inner_prev != before || f->ready == 0 ||
-            f->inner_left <= 0)
-            return 0; /* I1, I2 */
-        before = f;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
+        const struct gimbal_flow *f = &g->tenants[i].flow[c->op];
+        const struct gimbal_flow *up = f->inner_prev;
+        if (f->where != GIMBAL_INNER || f->tenant->group != c->tenant)
+            continue;
+        count++;
+        if (f->ready == 0 || (up == NULL) != (c->inner_root == f))
+            return UINT32_MAX;
+        if (up != NULL && up->inner_child != f && up->inner_next != f)
+            return UINT32_MAX;
+        if (up != NULL && up->inner_child == f && group_before(f->inner_key, up->inner_key))
+            return UINT32_MAX; /* I2 of the first child; of the others by what follows */
+        for (const struct gimbal_flow *k = f->inner_child; k != NULL; k = k->inner_next)
+            if (k->where != GIMBAL_INNER || group_before(k->inner_key, f->inner_key))
+                return UINT32_MAX;
     }
-    return c->inner_last == before && c->ready == (listed > 0);
+    return count;
 }
 
 int gimbal_group_check(const struct snic_gimbal *g)
@@ -147,6 +350,7 @@ int gimbal_group_check(const struct snic_gimbal *g)
     for (uint32_t k = g->o.tenants_max; k < g->objects; k++) {
         const struct gimbal_tenant *group = &g->tenants[k];
         uint32_t queued[2] = {0, 0};
+        uint32_t parts[2] = {0, 0};
         uint32_t members = 0;
         uint32_t weight = 0;
         for (uint32_t i = 0; i < g->o.tenants_max; i++) {
@@ -155,14 +359,24 @@ int gimbal_group_check(const struct snic_gimbal *g)
                 continue;
             members++;
             weight += gimbal_inside(t) > 0 ? t->weight : 0;
-            queued[0] += t->flow[0].queued;
-            queued[1] += t->flow[1].queued;
+            for (unsigned op = 0; op < 2; op++) {
+                queued[op] += t->flow[op].queued;
+                parts[op] += t->inner_part[op];
+                if ((t->inner_part[op] != 0) != (group_inside(&t->flow[op]) > 0))
+                    return SNIC_ECORRUPT;
+            }
         }
         if (members != group->members || weight != group->busy_weight ||
-            queued[0] != group->flow[0].queued || queued[1] != group->flow[1].queued)
+            queued[0] != group->flow[0].queued || queued[1] != group->flow[1].queued ||
+            parts[0] != group->inner_weight[0] || parts[1] != group->inner_weight[1])
             return SNIC_ECORRUPT; /* I3 */
-        if (!group_list_true(g, &group->flow[0]) || !group_list_true(g, &group->flow[1]))
-            return SNIC_ECORRUPT;
+        for (unsigned op = 0; op < 2; op++) {
+            const struct gimbal_flow *c = &group->flow[op];
+            uint32_t count = group_heap_count(g, c);
+            if (count == UINT32_MAX || c->ready != (count > 0) ||
+                (c->inner_root != NULL) != (count > 0))
+                return SNIC_ECORRUPT; /* I1 */
+        }
     }
     return 0;
 }

@@ -69,7 +69,7 @@ static void member_enter(struct snic_gimbal *g, struct gimbal_flow *f)
     struct gimbal_flow *c = gimbal_carrier(f);
     if (c != f) {
         c->queued += f->queued;
-        gimbal_group_enter(f);
+        gimbal_group_enter(g, f);
     }
     if (f->queued == 0)
         return;
@@ -100,6 +100,7 @@ static void member_move(struct snic_gimbal *g, struct gimbal_tenant *t, struct g
     }
     uint32_t busy = gimbal_inside(t) > 0 ? t->weight : 0;
     if (from != NULL) {
+        gimbal_group_busy(t, 0);
         from->members--;
         from->busy_weight -= busy;
     }
@@ -107,6 +108,7 @@ static void member_move(struct snic_gimbal *g, struct gimbal_tenant *t, struct g
     if (to != NULL) {
         to->members++;
         to->busy_weight += busy;
+        gimbal_group_busy(t, 1);
     }
     member_settle(g, from != NULL ? from : t);
     for (unsigned op = 0; op < 2; op++)
@@ -130,6 +132,9 @@ static void member_take_options(struct snic_gimbal *g, struct gimbal_tenant *t,
     if (t->group != NULL && gimbal_inside(t) > 0)
         t->group->busy_weight += o->weight - t->weight;
     gimbal_slot_weight(g, t, o->weight);
+    t->inner_inverse = (65535 + o->weight) / o->weight;
+    if (t->group != NULL)
+        gimbal_group_busy(t, 1);
     memcpy(t->priority_weight, o->priority_weight, sizeof(t->priority_weight));
     member_move(g, t, member_group(g, o->group));
     gimbal_floor_set(g, t, o);
@@ -231,7 +236,6 @@ int snic_gimbal_group_add(struct snic_gimbal *g, uint32_t group,
         return SNIC_EINVAL;
     struct gimbal_tenant *t = &g->tenants[g->o.tenants_max - 1 + group]; /* I1 */
     member_add(g, t, &full, GIMBAL_ADDED | GIMBAL_GROUP);
-    t->inner_quantum = 1;
     g->groups++;
     return 0;
 }

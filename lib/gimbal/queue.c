@@ -16,11 +16,11 @@ struct snic_gimbal_io *gimbal_flow_first(const struct gimbal_flow *f, unsigned p
     return SNIC_CONTAINER(f->last[priority]->link.next, struct snic_gimbal_io, link);
 }
 
-/* The flow's next I/O; it has one. Of a group's flow: of the tenant in front (group.c). */
+/* The flow's next I/O; it has one. Of a group's flow: of the tenant that is next (group.c). */
 struct snic_gimbal_io *gimbal_flow_head(const struct gimbal_flow *f)
 {
-    if (f->inner_first != NULL)
-        f = f->inner_first;
+    if (f->inner_root != NULL)
+        f = f->inner_root;
     unsigned p = f->turn;
     SNIC_DASSERT(f->ready != 0);
     if (f->left == 0 || (f->ready >> p & 1) == 0) {

@@ -140,6 +140,14 @@ void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_flow *f, uint32_t co
         round_place(g, f, SNIC_GIMBAL__MASK);
 }
 
+/* To the end of the round of @other, which is listed: after it. */
+void gimbal_round_behind(struct snic_gimbal *g, struct gimbal_flow *f,
+                         const struct gimbal_flow *other)
+{
+    f->deficit = 0;
+    round_place(g, f, snic_max_u64(other->due - g->round, 1));
+}
+
 /*
  * To the end of the active list, if it has I/Os: new, or with a slot again. The paper sets the
  * deficit of a deferred tenant to zero; here what was left of its quantum was frozen. A slot that

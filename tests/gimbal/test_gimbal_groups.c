@@ -129,6 +129,87 @@ static void test_gimbal_groups_weights_on_both_levels(void **state)
     sim_close(&s);
 }
 
+/* Clients of a capped group, of its tenants 0 and 1. */
+struct group_client {
+    uint32_t tenant;
+    uint8_t op;
+    uint32_t size;
+    uint32_t depth;
+};
+
+/* What both were sent in two seconds under a cap of 100 MB/s, from a device that takes so long. */
+static void group_capped(const struct group_client *clients, size_t count, uint32_t weight,
+                         uint64_t latency_ns, uint64_t bytes[2])
+{
+    struct sim s;
+    struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
+    struct snic_gimbal_opts o = {.tenants_max = 3, .groups_max = 1, .rate_start = SEC / 2};
+    sim_open(&s, &o);
+    s.latency_ns = latency_ns;
+    cap.bytes_per_second = 100000000;
+    assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &cap), 0);
+    group_tenant(&s, 0, weight, 1);
+    group_tenant(&s, 1, 1, 1);
+    for (size_t i = 0; i < count; i++)
+        sim_client(&s, clients[i].tenant, clients[i].op, clients[i].size, clients[i].depth,
+                   SEC * 3);
+    sim_run(&s, SEC);
+    for (uint32_t t = 0; t < 2; t++)
+        bytes[t] = sim_bytes(&s, t);
+    for (uint64_t to = SEC; to < 3 * SEC; to += 10 * MS) {
+        sim_run(&s, to);
+        assert_int_equal(snic_gimbal_check(s.x.g), 0);
+    }
+    sim_run(&s, 3 * SEC);
+    for (uint32_t t = 0; t < 2; t++)
+        bytes[t] = sim_bytes(&s, t) - bytes[t];
+    sim_close(&s);
+    assert_in_range(bytes[0] + bytes[1], 198000000, 202500000);
+}
+
+/* Under a group's cap its tenants have bytes by weight, whatever the sizes of their I/Os, whether
+ * they read or write, and although the small ones' queue is empty now and then. */
+static void test_gimbal_groups_cap_in_bytes_by_weight(void **state)
+{
+    (void)state;
+    enum { R = SNIC_GIMBAL_READ, W = SNIC_GIMBAL_WRITE };
+    static const struct {
+        struct group_client c[3];
+        uint32_t latency_us;
+    } cases[] = {
+        {{{0, R, 4 * KIB, 32}, {1, R, 128 * KIB, 32}}, 80},
+        {{{0, R, 4 * KIB, 128}, {1, W, 128 * KIB, 32}}, 80},
+        {{{0, W, 4 * KIB, 32}, {1, R, 128 * KIB, 32}}, 80},
+        {{{0, R, 4 * KIB, 32}, {0, W, 4 * KIB, 32}, {1, R, 128 * KIB, 32}}, 80},
+        {{{0, R, 4 * KIB, 32}, {1, R, 128 * KIB, 16}, {1, W, 128 * KIB, 16}}, 80},
+        {{{0, R, 4 * KIB, 4}, {1, R, 128 * KIB, 32}}, 80},    /* 1.3 would do for 50 MB/s */
+        {{{0, R, 4 * KIB, 16}, {1, R, 128 * KIB, 32}}, 1000}, /* 13 */
+        {{{0, R, 4 * KIB, 16}, {1, W, 128 * KIB, 32}}, 1000},
+        {{{0, R, 4 * KIB, 64}, {1, R, 512 * KIB, 8}}, 80},
+    };
+    uint64_t bytes[2];
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
+        size_t count = cases[i].c[2].size > 0 ? 3 : 2;
+        group_capped(cases[i].c, count, 1, cases[i].latency_us * UINT64_C(1000), bytes);
+        group_part(bytes[0], bytes[1], 50, 2);
+    }
+    group_capped(cases[0].c, 2, 3, 80000, bytes);
+    group_part(bytes[0], bytes[1], 75, 2);
+    group_capped(cases[1].c, 2, 3, 80000, bytes);
+    group_part(bytes[0], bytes[1], 75, 2);
+}
+
+/* One with too few I/Os for its share has nearly what it has alone, the other has the rest. */
+static void test_gimbal_groups_cap_lone_reader_beside_large(void **state)
+{
+    (void)state;
+    static const struct group_client clients[] = {{0, SNIC_GIMBAL_READ, 4 * KIB, 1},
+                                                  {1, SNIC_GIMBAL_READ, 128 * KIB, 32}};
+    uint64_t bytes[2];
+    group_capped(clients, 2, 1, 150000, bytes);
+    assert_true(bytes[0] >= UINT64_C(2) * 4096 * SEC / 154000 * 8 / 10);
+}
+
 /* A group of which one tenant alone has I/Os gives it all of the group's share. */
 static void test_gimbal_groups_share_of_idle_is_the_others(void **state)
 {
@@ -213,6 +294,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_groups_errors_change_nothing),
         cmocka_unit_test(test_gimbal_groups_count_as_one_tenant),
         cmocka_unit_test(test_gimbal_groups_weights_on_both_levels),
+        cmocka_unit_test(test_gimbal_groups_cap_in_bytes_by_weight),
+        cmocka_unit_test(test_gimbal_groups_cap_lone_reader_beside_large),
         cmocka_unit_test(test_gimbal_groups_share_of_idle_is_the_others),
         cmocka_unit_test(test_gimbal_groups_moved_under_load),
         cmocka_unit_test(test_gimbal_groups_wait_within_bound),

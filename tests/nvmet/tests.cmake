@@ -8,6 +8,9 @@ if("qos" IN_LIST SNIC_BUILT_MODULES)
   snic_test(nvmet_orders nvmet SOURCES ${_nvmet})
   snic_test(nvmet_threads nvmet URING SOURCES test_nvmet_play.c support/nvmehost.c
     LABELS threads)
+  if("nvmehost" IN_LIST SNIC_BUILT_MODULES)
+    snic_test(nvmet_share nvmet SOURCES test_nvmet_share_util.c)
+  endif()
   snic_test(nvmet_auth nvmet CRYPTO SOURCES ${_nvmet})
   snic_test(nvmet_change nvmet SOURCES ${_nvmet})
   # Bugs of the target, one in twelve by day: sim/nvmet_bugs.py.
