@@ -56,6 +56,11 @@ class Target:
         with open(self.path("log"), encoding="utf-8") as f:
             return f.read()
 
+    def state(self):
+        ended = None if self.process is None else self.process.poll()
+        return "the target %s; its log ends with:\n%s" % (
+            "runs" if ended is None else "ended with %d" % ended, self.log()[-2000:])
+
     def ctl(self, *words):
         """@return exit code, stdout, stderr"""
         p = subprocess.run(
@@ -65,7 +70,7 @@ class Target:
 
     def good(self, *words):
         code, out, err = self.ctl(*words)
-        assert code == 0, "ctl %s: %d: %s" % (" ".join(words), code, err)
+        assert code == 0, "ctl %s: %d: %s%s" % (" ".join(words), code, err, self.state())
         return out
 
     def bad(self, text, *words):

@@ -128,7 +128,7 @@ class Node:
 
     def load_args(self, op, *more):
         return [self.load_binary, "--server", "127.0.0.1:%d" % self.port, "--op", op,
-                "--clients", "3", "--pipeline", "8", "--report", *more]
+                "--clients", "3", "--pipeline", "8", "--report", "--timeout", str(int(WAIT)), *more]
 
     def load(self, op, *more):
         """Figures of a run; it must have found nothing wrong."""
@@ -229,12 +229,14 @@ def test_page_server_mixed_load_roles_killed_nothing_lost(make, rng):
     kills = updates = gets = 0
     while kills == 0 or updates == 0 or gets == 0:  # a busy machine may not come to all in once
         assert time.monotonic() < end, (kills, updates, gets)
+        seconds = 30 if NIGHTLY else 3
         p = subprocess.Popen(n.load_args("mixed", "--update-percent", "30", "--reconnect",
-                                         "--check", "--seconds", "30" if NIGHTLY else "3"),
+                                         "--check", "--seconds", str(seconds)),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=n.environment())
+        last = time.monotonic() + seconds  # then what is under way has to be answered
         while p.poll() is None:
             time.sleep(rng.uniform(0.2, 0.8))
-            if p.poll() is None:
+            if p.poll() is None and time.monotonic() < last:
                 try:
                     os.kill(n.pid(rng.choice(["dpu", "host"])), signal.SIGKILL)
                     kills += 1
