@@ -488,6 +488,32 @@ static void test_nvmet_namespace_removed_under_io(void **state)
     tx_close(&x);
 }
 
+/** A namespace goes while a host owes it the data of a write: that delays the removal no longer
+ * than it takes to give back what a switch has reserved, and the write is refused. */
+static void test_nvmet_namespace_removed_before_data(void **state)
+{
+    struct nh_cmd cmd;
+    (void)state;
+    removed_io = NULL;
+    tx_opts(&x);
+    tx_open(&x);
+    tx_host(&x, 0, &admin[0], &io[0]);
+    io[0].deaf = 1; /* does not see the R2T yet */
+    nh_rw(&cmd, SNIC_NVME_IO_WRITE, 1, 0, 16, out, sizeof(out));
+    assert_int_equal(nh_submit(&io[0], &cmd), 0);
+    tx_run(&x, 100 * TX_MS);
+    assert_int_equal(snic_nvmet_ns_remove(x.t, 0, 1, removed, &x), 0);
+    tx_run(&x, 100 * TX_MS);
+    assert_ptr_equal(removed_io, x.io);
+    io[0].deaf = 0;
+    nh_pump(&io[0]);
+    assert_int_equal(nh_wait(&io[0], &cmd), SNIC_NVME_SC_INVALID_NS | SNIC_NVME_DNR);
+    assert_int_equal(snic_disk_op_count(x.disk), 0);
+    nh_close(&io[0]);
+    nh_close(&admin[0]);
+    tx_close(&x);
+}
+
 /** The namespace shrinks while a write's data are under way: it is refused before the device. */
 static void test_nvmet_namespace_shrinks_before_data(void **state)
 {
@@ -563,6 +589,7 @@ int main(int argc, char **argv)
         TEST(test_nvmet_reset_ends_queues),
         TEST(test_nvmet_abort),
         TEST(test_nvmet_namespace_removed_under_io),
+        TEST(test_nvmet_namespace_removed_before_data),
         TEST(test_nvmet_namespace_shrinks_before_data),
         TEST(test_nvmet_close_with_commands_inside),
     };

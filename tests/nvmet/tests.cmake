@@ -6,6 +6,7 @@ if("qos" IN_LIST SNIC_BUILT_MODULES)
   snic_test(nvmet_ends nvmet SOURCES ${_nvmet})
   snic_test(nvmet_random nvmet SOURCES ${_nvmet} test_nvmet_play.c)
   snic_test(nvmet_orders nvmet SOURCES ${_nvmet})
+  snic_test(nvmet_late nvmet SOURCES ${_nvmet})
   snic_test(nvmet_threads nvmet URING SOURCES test_nvmet_play.c support/nvmehost.c
     LABELS threads)
   if("nvmehost" IN_LIST SNIC_BUILT_MODULES)

@@ -6,6 +6,7 @@ PROGRAMS = {
     "ends": ["tests/nvmet/test_nvmet_ends.c", *UTIL],
     "random": ["tests/nvmet/test_nvmet_random.c", "tests/nvmet/test_nvmet_play.c", *UTIL],
     "orders": ["tests/nvmet/test_nvmet_orders.c", *UTIL],
+    "late": ["tests/nvmet/test_nvmet_late.c", *UTIL],
 }
 L = "lib/nvmet/"
 
@@ -31,7 +32,24 @@ BUGS = [
      "case NVMET_CMD_DEVICE: nvmet_inside_cancel(cmd);",
      "case NVMET_CMD_DEVICE: nvmet_cmd_free(cmd);",
      ("ends", "*dies*")),
+    ("a connection's place is free before the owner has answered", L + "conn.c",
+     "c->active == 0 && (!c->sought || c->stopped))", "c->active == 0)",
+     ("late", "*answer*")),
     # between loops
+    ("a grant that is not wanted any more is kept", L + "inside.c",
+     "else nvmet_inside_send(cmd, nvmet_device_release); /* it is not wanted any more */", "",
+     ("late", "*grant*")),
+    ("a second UNFENCE is lost while the first is away", L + "seat.c",
+     "if (n->again) nvmet_note_send(n);", "", ("late", "*second_unfence*")),
+    ("END reaches connections of the first loop only", L + "seat.c",
+     "nvmet_mail_send(sub->s, c->s, &c->end, nvmet_conn_end);",
+     "if (c->s == sub->s) nvmet_mail_send(sub->s, c->s, &c->end, nvmet_conn_end);",
+     ("late", "*reset*")),
+    ("QUIESCE reaches the first loop only", L + "seat.c",
+     "dev->waiting = first->loop_count; first->pending++;"
+     " for (uint32_t i = first->loop_count; i-- > 0;)",
+     "dev->waiting = 1; first->pending++; for (uint32_t i = 1; i-- > 0;)",
+     ("ends", "*removed_under_io_loops*")),
     ("a cancel is not awaited", L + "inside.c", "if (cmd->cancelling) cmd->back = cmd->result;",
      "if (0) cmd->back = cmd->result;", ("random",)),
     ("the return after a cancel is lost", L + "inside.c",
@@ -47,6 +65,9 @@ BUGS = [
      "for (uint32_t i = 0; i < t->loop_count; i++) nvmet_mail_send(t, t->loops[i],",
      "for (uint32_t i = 0; i < 1; i++) nvmet_mail_send(t, t->loops[i],",
      ("contract", "*power_cut*")),
+    ("commands that wait stay when their namespace goes", L + "inside.c",
+     "} else if (cmd->state != NVMET_CMD_SENDING) { cmd->verdict", "} else if (0) { cmd->verdict",
+     ("ends", "*removed_before_data*")),
     # commands
     ("memory is lent twice", L + "pages.c", "run = nvmet_page_used(c, page++) ? 0 : run + 1;",
      "page++; run++;", ("contract",)),
