@@ -88,6 +88,7 @@ static void *refresh_run(void *arg)
     siginfo_t info;
     pid_t pid = -1;
     int bad;
+    int ended;
 
     pthread_mutex_lock(&m->refresh_lock);
     m->refresh_ended = atomic_load(&m->stopping);
@@ -98,10 +99,13 @@ static void *refresh_run(void *arg)
     while (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
         ;
     pthread_mutex_lock(&m->refresh_lock);
-    bad = km_helper_reap(pid) != 0 && !m->refresh_ended;
+    bad = km_helper_reap(pid) != 0;
+    ended = m->refresh_ended;
     m->refresh_pid = 0;
     pthread_mutex_unlock(&m->refresh_lock);
-    if (bad)
+    if (!bad)
+        ex_log(EX_INFO, "the kernel's attributes and data from before the death are refreshed");
+    else if (!ended)
         refresh_failed();
     close(m->refresh_fd);
     atomic_store(&m->refreshing, KM_REFRESH_OVER);

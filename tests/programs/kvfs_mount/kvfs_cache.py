@@ -26,19 +26,25 @@ import urllib.request
 
 mnt, figures = sys.argv[1], sys.argv[2]
 PAGE = 8192
+LIMIT = 600  # seconds, for what never happens
+FILES = 8
 
 
 def metrics():
-    with urllib.request.urlopen(f"http://{figures}/metrics", timeout=20) as f:
+    with urllib.request.urlopen(f"http://{figures}/metrics", timeout=600) as f:
         lines = [line.split() for line in f.read().decode().splitlines() if line[:1] != "#"]
     return {name.replace("kvfs_", "", 1): int(value) for name, value in lines}
 
 
-def wait(name, value):
-    until = time.monotonic() + 60
-    while metrics()[name] != value:
-        assert time.monotonic() < until, metrics()
+def wait_for(what, condition):
+    until = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < until, (what, metrics())
         time.sleep(0.05)
+
+
+def wait(name, value):
+    wait_for(f"{name} is not {value}", lambda: metrics()[name] == value)
 
 
 def on():
@@ -208,10 +214,8 @@ def back():
     assert after["cache_around"] == before["cache_around"]
     os.close(fd)
     assert metrics()["cache_dirty_bytes"] == 0, metrics()
-    until = time.monotonic() + 20
-    while metrics()["cache_flushed_pages"] < before["cache_flushed_pages"] + 8:
-        assert time.monotonic() < until, metrics()
-        time.sleep(0.1)
+    wait_for("no pages are flushed", lambda: metrics()["cache_flushed_pages"] >=
+             before["cache_flushed_pages"] + 8)
     # more than there is room for
     data = os.urandom(9 << 20)
     with open(path, "wb") as f:
@@ -221,27 +225,32 @@ def back():
 
 def long():
     """What sequence() reads."""
-    with open(f"{mnt}/sequence", "wb") as f:
-        f.write(random.Random(1).randbytes(2 << 20))
+    for n in range(FILES):
+        with open(f"{mnt}/sequence{n}", "wb") as f:
+            f.write(random.Random(n).randbytes(2 << 20))
 
 
 def sequence():
-    """Nothing of the file is cached."""
-    data = random.Random(1).randbytes(2 << 20)
-    fd = os.open(f"{mnt}/sequence", os.O_RDONLY)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    """Nothing of the files is cached. One read after another uses pages that were fetched ahead,
+    unless the reader is ahead of them: then another file."""
     before = metrics()
-    got = b""
-    while len(got) < len(data):
-        got += os.pread(fd, 4096, len(got))
-        if len(got) % (1 << 16) == 0:
-            time.sleep(0.002)
-    os.close(fd)
-    assert got == data
-    time.sleep(1.2)  # until the other side has reported
-    after = metrics()
-    print({n: after[n] - before[n] for n in after if "fetch" in n or "page" in n}, flush=True)
-    assert after["cache_prefetched_used"] > before["cache_prefetched_used"], (before, after)
+    for n in range(FILES):
+        data = random.Random(n).randbytes(2 << 20)
+        fd = os.open(f"{mnt}/sequence{n}", os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        got = b""
+        while len(got) < len(data):
+            got += os.pread(fd, 4096, len(got))
+            if len(got) % (1 << 16) == 0:
+                time.sleep(0.002)
+        os.close(fd)
+        assert got == data
+        time.sleep(1.2)  # until the other side has reported
+        after = metrics()
+        print({n: after[n] - before[n] for n in after if "fetch" in n or "page" in n}, flush=True)
+        if after["cache_prefetched_used"] > before["cache_prefetched_used"]:
+            return
+    raise AssertionError((before, after))
 
 
 def before():
@@ -317,7 +326,7 @@ def soon(call):
     ended = []
     t = threading.Thread(target=lambda: ended.append(call()), daemon=True)
     t.start()
-    t.join(20)
+    t.join(LIMIT)
     assert not t.is_alive(), f"{call.__name__} hangs"
     assert ended, f"{call.__name__} fails"
 
@@ -352,7 +361,7 @@ def full(store):
     assert os.pread(fd, 2 << 20, 0) == direct(f"{mnt}/full", 0, size)
     # more pages than there are cannot be written out: others are not blocked
     held, refused = [], 0  # small0 and so on
-    time.sleep(1.2)  # pages take writes again
+    wait("cache_full", 0)  # pages take writes again
     for i in range(700):
         small = os.open(f"{mnt}/small{i}", os.O_WRONLY | os.O_CREAT)
         error = error_of(os.write, small, b"y" * 2 * PAGE)
@@ -397,10 +406,8 @@ def full(store):
     assert metrics()["cache_lost_files"] >= failed, metrics()
     os.unlink(f"{store}/ballast")
     data = os.urandom(1 << 20)
-    until = time.monotonic() + 20
-    while error_of(os.pwrite, fd, data, 0) != 0 or error_of(os.fsync, fd) != 0:
-        assert time.monotonic() < until  # the space is the store's again a moment later
-        time.sleep(0.05)
+    wait_for("the space is not the store's again", lambda: error_of(os.pwrite, fd, data, 0) == 0 and
+             error_of(os.fsync, fd) == 0)
     os.close(fd)
     os.close(twin)
     assert direct(f"{mnt}/full", 0, len(data)) == data

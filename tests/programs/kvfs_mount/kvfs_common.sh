@@ -9,23 +9,54 @@
 #
 # kvfs_open makes a file system and mounts it at $mnt; kvfs_close unmounts and checks it; kvfs_kill
 # and kvfs_again are a crash of the mount and what comes after. All is below $work, which goes when
-# the script ends. 77 is the exit code where mounting is impossible.
+# the script ends. 77 is the exit code where mounting is impossible. A script that fails prints the
+# end of the mount's log, and the cause last.
+#
+# Nothing is judged by the time that it takes: on a busy machine anything takes long. kvfs_wait
+# waits for an event; its limit, and that of each `timeout`, is for what never happens.
+
+# A mount namespace of its own. One that another test makes of a copy of all mounts would keep ours,
+# and its process, alive after the unmount; and what looks at all mounts (df) would have it in use.
+case ${KVFS_INSIDE:-} in
+"")
+    [ "$(id -u)" != 0 ] || ! unshare -m --propagation private true 2>/dev/null ||
+        KVFS_INSIDE=new exec unshare -m --propagation private sh "$0" "$@"
+    ;;
+new) # the copies of other tests' mounts
+    for m in $(awk '$2 ~ "/kvfs(_[a-z]*)?[.][A-Za-z0-9]*/" { print $2 }' /proc/mounts | tac); do
+        umount -l "$m"
+    done
+    export KVFS_INSIDE=yes
+    ;;
+esac
+
 LC_ALL=C.UTF-8
 export LC_ALL
 store=${KVFS_STORE:-lmdb}
 nightly=${SNIC_NIGHTLY:-}
 [ "$nightly" != 0 ] || nightly=
-work= mnt= spec=- pids= cluster=
+work= mnt= spec=- pids= cluster= this_step=start
 
 skip() {
     echo "skip: $*"
     exit 77
 }
-fail() {
-    echo "FAILED: $*"
+fail() { # a subshell's is added to by the shell that ends with it
+    if [ -n "$work" ]; then echo "$*" >>"$work/failed"; else echo "FAILED: $*"; fi
     exit 1
 }
-step() { echo "== $*"; }
+step() {
+    this_step=$*
+    echo "== $*"
+}
+kvfs_wait() { # WHAT COMMAND...: until the command succeeds; else it fails with WHAT
+    missing=$1 until=$(($(date +%s) + 600))
+    shift
+    until "$@"; do
+        [ "$(date +%s)" -lt $until ] || fail "$missing, after 600 s"
+        sleep 0.05
+    done
+}
 
 kvfs_finish() {
     rc=$?
@@ -33,14 +64,16 @@ kvfs_finish() {
     for p in $pids; do kill "$p" 2>/dev/null; done
     if [ -n "$mnt" ] && kvfs_mounted; then
         fusermount3 -u -z "$mnt" 2>/dev/null
-        kvfs_gone
+        kvfs_gone 30
     fi
     for p in $pids; do kill -9 "$p" 2>/dev/null; done
     [ -z "$cluster" ] || sh "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
     if [ $rc != 0 ] && [ $rc != 77 ] && [ -e "$work/log" ]; then
         echo "-- the end of the mount's log:"
-        tail -n 30 "$work/log"
+        tail -n 12 "$work/log" | cut -c1-300
     fi
+    [ -z "$work" ] || [ ! -e "$work/failed" ] ||
+        echo "FAILED at '$this_step': $(tail -n 8 "$work/failed" | cut -c1-800)"
     [ -z "$work" ] || [ -n "${KVFS_KEEP:-}" ] || rm -rf "$work"
     exit $rc
 }
@@ -49,6 +82,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 kvfs_mounted() { grep -q " $mnt fuse" /proc/mounts; }
+kvfs_no_mount() { ! grep -q " ${1:-$mnt} fuse" /proc/mounts; }
 # The processes that serve the mount: they have it, or its store, among their arguments. A store in
 # memory is each mount's own, though all have the same name.
 kvfs_pid() {
@@ -61,12 +95,47 @@ kvfs_pid() {
         esac
     done
 }
-# Wait until the mount's processes have ended: the store is free then.
-kvfs_gone() {
-    i=0
-    while [ -n "$(kvfs_pid)" ] && [ $((i += 1)) -le 600 ]; do sleep 0.05; done
-    [ -z "$(kvfs_pid)" ] && return
-    for p in $(kvfs_pid); do kill -9 "$p" 2>/dev/null; done
+# The process of a role, "host" or "dpu", or the supervisor of both. A process that any of them has
+# forked has the same arguments until it executes its own program.
+kvfs_role() { # ROLE
+    ours=" $(kvfs_pid | tr '\n' ' ')"
+    for p in $ours; do
+        words=$(tr '\0' ' ' <"/proc/$p/cmdline")
+        read -r _ _ _ parent _ <"/proc/$p/stat" || continue
+        above=
+        case $ours in *" $parent "*) above=$(tr '\0' ' ' <"/proc/$parent/cmdline") ;; esac
+        case $1,$words,$above in
+        *,, | *" --refresh "* | *" --unmount "* | *,*,*--role*) ;;
+        supervisor,*--role* | supervisor,*,?*) ;;
+        supervisor,* | *,*"--role $1 "*) echo "$p" ;;
+        esac
+    done 2>/dev/null
+}
+# Those that end: they have no arguments any more, and still have files open, and locks.
+kvfs_ending() {
+    for f in $(grep -lsxE 'kvfs_(mount|pass)|exe' /proc/[0-9]*/comm); do
+        d=${f%/comm}
+        [ -z "$(tr -d '\0' <"$d/cmdline")" ] && read -r _ _ state _ <"$d/stat" || continue
+        [ "$state" != Z ] || [ "$(ls "$d/task" | wc -l)" != 1 ] || continue
+        case $(readlink "$d/ns/mnt") in
+        "" | "$(readlink /proc/$$/ns/mnt)") echo "${d#/proc/}" ;;
+        esac
+    done 2>/dev/null
+}
+# Wait until the mount's processes have ended: the store is free then. Those that have not are
+# killed, and shown with what they wait for.
+kvfs_gone() { # [SECONDS]
+    until=$(($(date +%s) + ${1:-600}))
+    while [ -n "$(kvfs_pid)$(kvfs_ending)" ]; do
+        [ "$(date +%s)" -lt $until ] || break
+        sleep 0.05
+    done
+    [ -n "$(kvfs_pid)" ] || return 0
+    for p in $(kvfs_pid); do
+        echo "left: $p $(tr '\0' ' ' <"/proc/$p/cmdline" | tail -c 100) in" \
+            "$(cat /proc/"$p"/task/*/wchan 2>/dev/null | tr '\0' ' ')"
+        kill -9 "$p" 2>/dev/null
+    done
     return 1
 }
 
@@ -120,7 +189,7 @@ kvfs_again() {
         "$KVFS_PASS" ${KVFS_OPTIONS:-} "$@" "$work/store" "$mnt" >>"$work/log" 2>&1
     else
         # shellcheck disable=SC2086
-        timeout 120 "$KVFS_MOUNT" --store "$spec" $([ "$store" != mem ] || echo --mkfs) \
+        timeout 600 "$KVFS_MOUNT" --store "$spec" $([ "$store" != mem ] || echo --mkfs) \
             ${KVFS_OPTIONS:-} "$@" "$mnt" >>"$work/log" 2>&1
     fi || fail "mount: $(tail -n 5 "$work/log")"
     kvfs_mounted || fail "nothing is mounted at $mnt"
@@ -133,12 +202,11 @@ kvfs_forget() {
 }
 kvfs_unmount() {
     [ "$store" != dir ] || return 0
-    i=0
-    until fusermount3 -u "$mnt" 2>"$work/busy"; do
-        [ $((i += 1)) -le 100 ] || fail "unmount: $(cat "$work/busy")"
-        sleep 0.1
-    done
-    kvfs_gone || fail "the mount's process did not end within 30 s of unmounting"
+    kvfs_wait "it is in use" kvfs_unmounted "$mnt"
+    kvfs_gone || fail "the mount's process did not end after it was unmounted"
+}
+kvfs_unmounted() { # DIR: now; not while a process uses it, even if it only looks (df)
+    fusermount3 -u "$1" 2>"$work/busy"
 }
 kvfs_check() {
     case $store in lmdb | rados) ;; *) return 0 ;; esac

@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """kvfs_deaths.py MNT COMMAND...: the requests of kvfs_deaths.sh to a mount.
 
-die PID VIEW N  change names in a folder N, kill PID, continue, and record its contents
+die PID VIEW N LOG  change names in a folder N, kill PID, continue, and record its contents; exit
+                code 3: the kernel was not notified of all in time (LOG has a line of it)
 same VIEW N     it is what was recorded
-refresh HOST    open files, kill the file system's process, stop the one that makes the kernel ask
+refresh HOST LOG  open files, kill the file system's process, stop the one that makes the kernel ask
                 anew for them when it is at it, and print its number
-cancel PID      a waiter for a lock is interrupted, PID dies before it knows: EINTR, no lock
+cancel PID HOST a waiter for a lock is interrupted, PID dies before it knows: EINTR, no lock
 waits HOST N    N threads wait for one lock: others are served; some are interrupted, the file
                 system's process dies, and all the others get the lock in the end
 load HOST N     files are written, synced and read by several threads, the file system's process
                 dies N times meanwhile: what was synced is there
 traced PID LOG  PID is in a debugger until LOG shows it; waiting calls continue then
 stalled         the file system's process is stopped: waiting calls end, and the mount works on
+
+Each waits for events as long as it takes; what has not come after LIMIT seconds never does.
 """
 import ctypes
 import errno
+import faulthandler
 import fcntl
 import json
 import os
@@ -24,8 +28,65 @@ import signal
 import sys
 import threading
 import time
+import traceback
 
+LIMIT = 900
 mnt = sys.argv[1]
+
+
+def hang_later():
+    """A request without an answer blocks its thread for ever: then this shows which, and ends."""
+    faulthandler.dump_traceback_later(LIMIT + 60, exit=True)
+
+
+def wait_for(what, condition, pause=0.05):
+    """@return what condition() gives when it is true"""
+    hang_later()
+    until = time.monotonic() + LIMIT
+    while True:
+        got = condition()
+        if got:
+            return got
+        assert time.monotonic() < until, f"after {LIMIT} s: {what() if callable(what) else what}"
+        time.sleep(pause)
+
+
+def status(pid, key):
+    """A field of /proc/PID/status; empty: there is no such process."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+            for line in f:
+                if line.startswith(key + ":"):
+                    return line.split()[1]
+    except OSError:
+        pass
+    return ""
+
+
+def wait_for_state(pid, states):
+    wait_for(lambda: f"process {pid} is '{status(pid, 'State')}', not one of '{states}'",
+             lambda: status(pid, "State") in states)
+
+
+def in_fuse(task):
+    """It waits for an answer of the mount. @p task below /proc"""
+    try:
+        with open(f"/proc/{task}/wchan", encoding="ascii") as f:
+            return f.read().startswith(("request_wait_answer", "fuse"))
+    except OSError:
+        return False
+
+
+def wait_for_rounds(pid):
+    """Until its loop has taken all that had been sent to it: it has slept and woken up twice."""
+    key = "voluntary_ctxt_switches"
+    before = int(status(pid, key))
+    wait_for(f"process {pid} does not wake up", lambda: int(status(pid, key)) >= before + 3)
+
+
+def log_count(log, text):
+    with open(log, encoding="utf-8", errors="replace") as f:
+        return f.read().count(text)
 
 
 def put(path, data):
@@ -62,10 +123,7 @@ def view(folder):
 
 
 def by_descriptor(fd, number):
-    """What an open file has in the end; the kernel is made to forget soon, not at once."""
-    until = time.monotonic() + 10
-    while os.pread(fd, 4, 0) == b"lost" and time.monotonic() < until:
-        time.sleep(0.05)
+    """What an open file has, when the kernel was made to forget."""
     found = [number, os.pread(fd, 4, 0).decode()]
     try:
         os.close(fd)
@@ -74,12 +132,20 @@ def by_descriptor(fd, number):
     return found
 
 
-def die(pid, out, n):
+REFRESHED = "the kernel's attributes and data from before the death are refreshed"
+NOT_REFRESHED = "the kernel may keep stale attributes"
+
+
+def refreshes(log):
+    return log_count(log, REFRESHED), log_count(log, NOT_REFRESHED)
+
+
+def die(pid, out, n, log):
     folder = f"{mnt}/d{n}"
     os.mkdir(folder)
     for name, data in ("A", b"old"), ("t", b"new"), ("u", b"u"), ("o", b"safe"):
         put(f"{folder}/{name}", data)
-    os.sync()
+    before = refreshes(log)
     assert not os.path.exists(f"{folder}/n")  # the kernel remembers that, too
     opened = os.open(f"{folder}/o", os.O_RDWR)
     os.pwrite(opened, b"lost", 0)
@@ -106,6 +172,9 @@ def die(pid, out, n):
     os.fsync(fd)
     os.close(fd)
     number = os.fstat(opened).st_ino
+    wait_for("no word of a refresh in the log", lambda: refreshes(log) != before)
+    if refreshes(log)[1] != before[1]:
+        sys.exit(3)
     kept = by_descriptor(opened, number)
     found = view(folder)
     assert kept == found["o"], (kept, found)
@@ -123,13 +192,24 @@ def same(out, n):
 
 def at_work(pid):
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            if b"--refresh" not in f.read():
-                return False
         links = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
     except OSError:
         return False
     return any(link == "/" or link.startswith(mnt) for link in links)
+
+
+def refreshers(host):
+    """The processes that refresh the kernel."""
+    for task in os.listdir(f"/proc/{host}/task"):
+        try:
+            with open(f"/proc/{host}/task/{task}/children", encoding="ascii") as f:
+                children = [int(child) for child in f.read().split()]
+            for child in children:
+                with open(f"/proc/{child}/cmdline", "rb") as f:
+                    if b"--refresh" in f.read():
+                        yield child
+        except OSError:
+            continue  # it has ended
 
 
 def kill_dpu(host):
@@ -142,56 +222,55 @@ def kill_dpu(host):
 
 
 def stop_refresh(host):
-    until = time.monotonic() + 5
-    while time.monotonic() < until:
-        for task in os.listdir(f"/proc/{host}/task"):
-            try:
-                with open(f"/proc/{host}/task/{task}/children", encoding="ascii") as f:
-                    children = [int(child) for child in f.read().split()]
-            except OSError:
-                continue  # the thread has ended
-            for child in filter(at_work, children):
-                os.kill(child, signal.SIGSTOP)
-                if at_work(child):
-                    return child
-                os.kill(child, signal.SIGCONT)
+    """Stop the process that refreshes the kernel, if it is at work."""
+    for child in filter(at_work, refreshers(host)):
+        try:
+            os.kill(child, signal.SIGSTOP)
+            wait_for_state(child, "TZX")
+            if status(child, "State") == "T" and at_work(child):
+                return child
+            os.kill(child, signal.SIGCONT)
+        except ProcessLookupError:
+            continue  # it has ended
     return 0
 
 
-def refresh(host):
+def refresh(host, log):
     for n in range(900):
         os.open(f"{mnt}/open{n}", os.O_CREAT | os.O_RDWR)
-    os.sync()
-    for _ in range(10):  # it may be too fast to be seen
+    put(f"{mnt}/after", b"")  # and all before it is durable
+    found = True
+    while found is True:  # it was too fast to be seen
+        wait_for("the kernel is refreshed for ever", lambda: not any(refreshers(host)))
+        before = refreshes(log)
         kill_dpu(host)
-        found = stop_refresh(host)
-        if found:
-            print(found)
-            return
-    raise AssertionError("no process that refreshes the kernel was seen")
+        found = wait_for("no process refreshes the kernel",
+                         lambda: stop_refresh(host) or refreshes(log) != before, 0.005)
+    print(found)
 
 
-def interrupted(fd):
-    """Wait for the lock until SIGALRM. @return exit code: 0 it was interrupted"""
-    signal.signal(signal.SIGALRM, lambda _number, _frame: None)
-    lock = 1
-    rc = ctypes.CDLL(None, use_errno=True).lockf(fd, lock, ctypes.c_long(0))
-    return 0 if rc == -1 and ctypes.get_errno() == errno.EINTR else 1
-
-
-def cancel(pid):
+def cancel(pid, host):
     fd = os.open(f"{mnt}/lock", os.O_CREAT | os.O_RDWR)
-    os.sync()
+    os.fsync(fd)
     fcntl.lockf(fd, fcntl.LOCK_EX)
+    signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    lockf = ctypes.CDLL(None, use_errno=True).lockf
     child = os.fork()
-    if child == 0:
-        os._exit(interrupted(os.open(f"{mnt}/lock", os.O_RDWR)))
-    time.sleep(0.3)  # it waits
+    if child == 0:  # locks are a process's: to it the descriptor is another one's
+        rc = lockf(fd, 1, ctypes.c_long(0))
+        os._exit(0 if rc == -1 and ctypes.get_errno() == errno.EINTR else 1)
+    wait_for("no wait for the lock", lambda: in_fuse(child))
+    wait_for_rounds(host)
+    wait_for_rounds(pid)  # it has the request, and does not answer
+    assert status(child, "State") == "S", "the lock is not waited for"
     os.kill(pid, signal.SIGSTOP)
+    wait_for_state(pid, "T")
     os.kill(child, signal.SIGALRM)
-    time.sleep(0.3)  # the host has notified the process, which does not listen
+    wait_for_state(child, "D")  # the kernel has notified the host
+    wait_for_rounds(host)  # which has notified the process, which does not listen
     os.kill(pid, signal.SIGKILL)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "it has the lock"
+    rc = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert rc == 0, f"it has the lock ({rc})"
 
 
 def waits(host, count):
@@ -200,12 +279,9 @@ def waits(host, count):
     threading.stack_size(256 << 10)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    opened = set()
     ends = {}
 
-    def wait(n):
-        fd = os.open(f"{mnt}/many", os.O_RDWR)
-        opened.add(n)
+    def wait(n, fd):
         rc = flock(fd, fcntl.LOCK_EX)
         ends[n] = 0 if rc == 0 else ctypes.get_errno()
         os.close(fd)  # and the lock passes to the next
@@ -213,42 +289,39 @@ def waits(host, count):
     def begun(threads):
         for t in threads:
             t.start()
-        until = time.monotonic() + 60
-        while len(opened) < count or waiting() < count:
-            assert time.monotonic() < until, (len(opened), waiting())
-            time.sleep(0.05)
+        wait_for(lambda: f"{waiting()} of {count} wait", lambda: waiting() == count)
 
-    def waiting():  # of those who have opened it, for the lock
-        n = 0
-        for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/wchan", encoding="ascii") as f:
-                n += f.read().startswith(("request_wait_answer", "fuse"))
-        return n
+    def ended(threads):
+        wait_for(lambda: f"{sum(t.is_alive() for t in threads)} of {len(threads)} have no answer",
+                 lambda: not any(t.is_alive() for t in threads))
+
+    def waiting():  # for the lock
+        return sum(in_fuse(f"self/task/{task}") for task in os.listdir("/proc/self/task"))
 
     fd = os.open(f"{mnt}/many", os.O_CREAT | os.O_RDWR)
     os.fsync(fd)  # it outlives the death, as os.sync() does not promise
     for death in False, True:
         ends.clear()
-        opened.clear()
         fcntl.flock(fd, fcntl.LOCK_EX)
-        threads = [threading.Thread(target=wait, args=(n,)) for n in range(count)]
+        threads = [threading.Thread(target=wait, args=(n, os.open(f"{mnt}/many", os.O_RDWR)))
+                   for n in range(count)]
         going = [t for n, t in enumerate(threads) if n % 6]
         begun(threads)
         put(f"{mnt}/beside", b"x" * 300000)  # others are served
         with open(f"{mnt}/beside", "rb") as f:
             assert len(f.read()) == 300000
-        assert not ends, ends
+        assert not ends, list(ends.items())[:9]
         for t in going:
             signal.pthread_kill(t.ident, signal.SIGALRM)
-        for t in going:
-            t.join(60)
-        assert ends == {n: errno.EINTR for n in range(count) if n % 6}, ends
+        ended(going)
+        wrong = [(n, ends.get(n)) for n in range(count)
+                 if ends.get(n) != (errno.EINTR if n % 6 else None)]
+        assert not wrong, wrong[:9]
         if death:
             kill_dpu(host)  # the lock that was held is gone
         else:
             fcntl.flock(fd, fcntl.LOCK_UN)
-        for t in threads:
-            t.join(120)
+        ended(threads)
         want = {n: errno.EINTR if n % 6 else 0 for n in range(count)}
         assert ends == want, [(n, ends.get(n)) for n in want if ends.get(n) != want[n]][:9]
 
@@ -291,16 +364,11 @@ def load(host, deaths):
         t.start()
     for _ in range(deaths):
         before = sum(synced)
-        until = time.monotonic() + 60
-        while sum(synced) < before + 12 and time.monotonic() < until:
-            time.sleep(0.03)
-        assert sum(synced) >= before + 12, "no progress"
+        wait_for("no progress", lambda: sum(synced) >= before + 12)
         kill_dpu(host)
     time.sleep(0.5)
     over.set()
-    for t in threads:
-        t.join(120)
-        assert not t.is_alive(), "a request has no answer"
+    wait_for("a request has no answer", lambda: not any(t.is_alive() for t in threads))
     assert not wrong, wrong[:5]
 
 
@@ -311,14 +379,8 @@ def traced(pid, log):
     os.waitpid(pid, every_thread)
     t = threading.Thread(target=os.path.exists, args=(f"{mnt}/nobody-{pid}",))
     t.start()
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with open(log, encoding="utf-8") as f:
-            if f"process {pid} has not responded for 30 s: it is stopped by a debugger" in f.read():
-                break
-        time.sleep(0.5)
-    else:
-        raise AssertionError("no word of the debugger")
+    word = f"process {pid} has not responded for 30 s: it is stopped by a debugger"
+    wait_for("no word of the debugger", lambda: log_count(log, word))
     assert ptrace(detach, pid, None, None) == 0, os.strerror(ctypes.get_errno())
     t.join()
 
@@ -341,19 +403,25 @@ def stalled():
     put(f"{mnt}/after", b"after")
 
 
-if sys.argv[2] == "die":
-    die(int(sys.argv[3]), sys.argv[4], sys.argv[5])
-elif sys.argv[2] == "same":
-    same(sys.argv[3], sys.argv[4])
-elif sys.argv[2] == "refresh":
-    refresh(int(sys.argv[3]))
-elif sys.argv[2] == "cancel":
-    cancel(int(sys.argv[3]))
-elif sys.argv[2] == "waits":
-    waits(int(sys.argv[3]), int(sys.argv[4]))
-elif sys.argv[2] == "load":
-    load(int(sys.argv[3]), int(sys.argv[4]))
-elif sys.argv[2] == "traced":
-    traced(int(sys.argv[3]), sys.argv[4])
-else:
-    stalled()
+def main(command, *args):
+    if command == "die":
+        die(int(args[0]), *args[1:])
+    elif command == "same":
+        same(*args)
+    elif command == "refresh":
+        refresh(int(args[0]), args[1])
+    elif command == "traced":
+        traced(int(args[0]), args[1])
+    else:
+        {"cancel": cancel, "waits": waits, "load": load, "stalled": stalled}[command](
+            *map(int, args))
+
+
+if __name__ == "__main__":
+    hang_later()
+    try:
+        main(*sys.argv[2:])
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # not waiting for threads whose requests have no answer

@@ -8,56 +8,46 @@ set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
 here=$(cd "$(dirname "$0")" && pwd)
-rounds=2 waits=1200
+rounds=2 waits=1200 folders=
 [ -z "$nightly" ] || { rounds=20 waits=3500; } # more than 4096 get ENOLCK
 kvfs_open --two-process
 
-of_ours() { # ROLE: its process; "supervisor" has none
-    for p in $(kvfs_pid); do
-        words=$(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null)
-        case " $words " in "  " | *" --refresh "* | *" --unmount "*) continue ;; esac
-        case $1,$words in
-        supervisor,*--role*) ;;
-        supervisor,* | *,*"--role $1"*) echo "$p" ;;
-        esac
-    done
-}
-check() { timeout -s KILL 120 python3 "$here/kvfs_deaths.py" "$mnt" "$@" 2>"$work/check.err"; }
+check() { timeout -s KILL 3000 python3 "$here/kvfs_deaths.py" "$mnt" "$@" 2>"$work/check.err"; }
 failed() { fail "$*: $(tail -n 3 "$work/check.err")"; }
 
 step "after a restart, names are looked up in the store"
 n=0
 while [ $((n += 1)) -le $rounds ]; do
-    check die "$(of_ours dpu)" "$work/view$n" $n || failed "round $n"
+    i=$n
+    until check die "$(kvfs_role dpu)" "$work/view$i" "$i" "$work/log"; do
+        [ $? = 3 ] || failed "round $n"
+        i=$i.again
+    done
+    folders="$folders $i"
 done
 kvfs_close
 kvfs_again --two-process
-n=0
-while [ $((n += 1)) -le $rounds ]; do
-    check same "$work/view$n" $n || failed "round $n, mounted anew"
+for i in $folders; do
+    check same "$work/view$i" "$i" || failed "folder $i, mounted anew"
 done
 
 step "an interrupted wait for a lock is not retried"
-check cancel "$(of_ours dpu)" || failed cancel
+check cancel "$(kvfs_role dpu)" "$(kvfs_role host)" || failed cancel
 
 step "the process dies while many wait for a lock, some of them interrupted"
-check waits "$(of_ours host)" $waits || failed waits
+check waits "$(kvfs_role host)" $waits || failed waits
 
 step "the process dies while files are written, synced and read"
-check load "$(of_ours host)" $((rounds + 1)) || failed load
+check load "$(kvfs_role host)" $((rounds + 1)) || failed load
 
 step "the mount can be unmounted while the kernel's names are refreshed"
-busy=$(check refresh "$(of_ours host)") || failed refresh
-i=0 # others may look at it for a moment; ours is stopped
-until fusermount3 -u "$mnt" 2>"$work/unmount"; do
-    [ $((i += 1)) -le 20 ] || fail "our own process has the mount in use: $(cat "$work/unmount")"
-    sleep 0.1
-done
+busy=$(check refresh "$(kvfs_role host)" "$work/log") || failed refresh
+kvfs_wait "our own process has the mount in use" kvfs_unmounted "$mnt"
 kill -CONT "$busy"
 kvfs_gone || fail "a process is left"
 kvfs_again --two-process
-check refresh "$(of_ours host)" >"$work/busy" || failed refresh
-kill -TERM "$(of_ours supervisor)" # it ends the process, which is stopped
+check refresh "$(kvfs_role host)" "$work/log" >"$work/busy" || failed refresh
+kill -TERM "$(kvfs_role supervisor)" # it ends the process, which is stopped
 kvfs_gone || fail "a process is left after SIGTERM"
 ! grep "is in use" "$work/log" || fail "our own process has the mount in use at SIGTERM"
 kvfs_check
@@ -65,33 +55,36 @@ kvfs_again --two-process
 
 if [ -n "$nightly" ]; then
     step "a process in a debugger is left alone"
-    dpu=$(of_ours dpu)
+    dpu=$(kvfs_role dpu)
     check traced "$dpu" "$work/log" || failed traced
-    [ "$(of_ours dpu)" = "$dpu" ] || fail "it was killed"
+    [ "$(kvfs_role dpu)" = "$dpu" ] || fail "it was killed"
     step "a stalled process is killed, and pending requests complete"
-    dpu=$(of_ours dpu)
+    dpu=$(kvfs_role dpu)
     kill -STOP "$dpu"
     check stalled || failed stalled
     [ "$(grep -c "process $dpu has not responded.*killing" "$work/log")" = 1 ] ||
         fail "the log has no line of it, or two"
-    next=$(of_ours dpu)
+    next=$(kvfs_role dpu)
     [ -n "$next" ] && [ "$next" != "$dpu" ] || fail "it was not killed"
 fi
 
 step "all are killed while the host unmounts: no process blocks on the mount"
-dpu=$(of_ours dpu) host=$(of_ours host)
+dpu=$(kvfs_role dpu) host=$(kvfs_role host)
 pids="$dpu $host"
 kill -STOP "$dpu"
-kill -KILL "$(of_ours supervisor)"
-i=0 # the host stops with its parent, and sends to the file system's process, which does not answer
-until grep -q "request_wait_answer" /proc/"$host"/task/*/stack 2>/dev/null ||
-    [ -n "$(cat /proc/"$host"/task/*/children 2>/dev/null)" ]; do
-    [ $((i += 1)) -le 200 ] || fail "the host does not stop"
-    sleep 0.05
-done
-sleep 0.5 # until it waits: if it does not yet, this tries less
+kill -KILL "$(kvfs_role supervisor)"
+# The host stops with its parent. The process that it starts for that sends a request, which the
+# file system's process does not answer.
+unmounts() {
+    for p in $(cat /proc/"$host"/task/*/children 2>/dev/null); do
+        grep -qzxF -e --unmount "/proc/$p/cmdline" &&
+            grep -q request_wait "/proc/$p/wchan" && return
+    done 2>/dev/null
+    return 1
+}
+kvfs_wait "the host does not stop" unmounts
 kill -KILL "$host"
-timeout 30 stat "$mnt" >"$work/stat" 2>&1
+timeout 600 stat --cached=never "$mnt" >"$work/stat" 2>&1
 [ $? != 124 ] || {
     for c in /sys/fs/fuse/connections/*/abort; do [ ! -e "$c" ] || step "left: $c"; done
     fail "stat of the mount point waits for ever"

@@ -8,13 +8,8 @@ holder=
 
 # The last line of figures that --stats printed.
 figures() { grep 'held=' "$work/log" | tail -n 1; }
-wait_for() { # TEXT: in the figures, two of them in sequence
-    n=0
-    until figures | grep -q -e "$1"; do
-        [ $((n += 1)) -le 300 ] || fail "no '$1': $(figures)"
-        sleep 0.1
-    done
-}
+figured() { figures | grep -q -e "$1"; }
+wait_for() { kvfs_wait "no '$1' in the figures" figured "$1"; }
 no_orphans() {
     "$KVFS_TOOL" stats --store "$spec" >"$work/stats" || fail "stats: $(cat "$work/stats")"
     grep -q 'orphans  *0 ' "$work/stats" || fail "$1: $(grep orphans "$work/stats")"
@@ -39,9 +34,9 @@ let_go() { # what it has read last: $line
 kvfs_open --stats 1
 step "as in a plain folder"
 mkdir "$work/plain"
-timeout 120 python3 "$held" compare "$mnt" "$work/plain" || fail "they differ"
+timeout 900 python3 "$held" compare "$mnt" "$work/plain" || fail "they differ"
 step "many, and none is left when all is forgotten"
-timeout 120 python3 "$held" storm "$mnt" || fail "a held file is not what it was"
+timeout 900 python3 "$held" storm "$mnt" || fail "a held file is not what it was"
 wait_for 'held=0 '
 hold
 wait_for 'held=20 '

@@ -71,7 +71,7 @@ def read(path, mib, seconds):
     all_ = [child(reader, path, pages, seed + i, until) for i in range(READERS)]
     rng = random.Random(seed - 1)
     small, killed = 0, 0
-    while time.monotonic() < until:
+    while killed == 0 or time.monotonic() < until:
         victim = child(reader, path, pages, rng.random(), until)
         for _ in range(20):
             os.stat(path)

@@ -10,20 +10,17 @@ mib=32 seconds=2
 [ -z "$nightly" ] || mib=256 seconds=60
 kvfs_open
 python3 "$here/kvfs_large.py" fill "$mnt/large" $mib || fail "cannot fill a file"
-timeout 600 python3 "$here/kvfs_large.py" read "$mnt/large" $mib $seconds ||
+timeout 1200 python3 "$here/kvfs_large.py" read "$mnt/large" $mib $seconds ||
     fail "large reads: $(tail -n 5 "$work/log")"
 
 step "unmounted with reads under way"
 python3 "$here/kvfs_large.py" drain "$mnt/large" $mib >"$work/workers.log" &
 pids="$pids $!"
 last=$!
-for _ in $(seq 600); do
-    grep -q reading "$work/workers.log" && break
-    sleep 0.1
-done
+kvfs_wait "no reader" grep -q reading "$work/workers.log"
 fusermount3 -u -z "$mnt"
 wait $last || fail "readers of a mount that goes: $(cat "$work/workers.log")"
-kvfs_gone
+kvfs_gone || fail "a process is left"
 kvfs_again
-timeout 600 python3 "$here/kvfs_large.py" read "$mnt/large" $mib 1 || fail "read again"
+timeout 1200 python3 "$here/kvfs_large.py" read "$mnt/large" $mib 1 || fail "read again"
 kvfs_close

@@ -25,49 +25,25 @@ trap program_finish EXIT
 refused() {
     want=$1 text=$2
     shift 2
-    timeout 60 "$@" >"$work/out" 2>&1
+    timeout 600 "$@" >"$work/out" 2>&1
     rc=$?
     [ $rc = "$want" ] || fail "$*: exit $rc, expected $want: $(cat "$work/out")"
     [ -z "$text" ] || grep -q -e "$text" "$work/out" ||
         fail "$*: no word of '$text': $(cat "$work/out")"
 }
-gone() { # DIR: wait until it is no mount
-    for _ in $(seq 200); do
-        grep -q " $1 fuse" /proc/mounts || return 0
-        sleep 0.05
-    done
-    fail "$1 is still mounted"
-}
-unmount() { # DIR; a program that only looks at it, like df, uses it for a moment
-    i=0
-    until fusermount3 -u "$1" 2>"$work/busy"; do
-        [ $((i += 1)) -le 50 ] || fail "cannot unmount: $(cat "$work/busy")"
-        sleep 0.1
-    done
-}
+gone() { kvfs_wait "$1 is still mounted" kvfs_no_mount "$1"; } # DIR
+unmount() { kvfs_wait "it is in use" kvfs_unmounted "$1"; }    # DIR
 mount_at() { # DIR OPTION...
     at=$1
     shift
-    timeout 60 "$KVFS_MOUNT" --store "$spec" "$@" "$at" 2>>"$work/log" || fail "cannot mount"
+    timeout 600 "$KVFS_MOUNT" --store "$spec" "$@" "$at" 2>>"$work/log" || fail "cannot mount"
 }
-# The process of ours that serves, by role ("" for the only one).
-serving() {
-    for f in $(grep -lszxF -e "$mnt" /proc/[0-9]*/cmdline 2>/dev/null); do
-        d=${f%/cmdline}
-        case $(readlink "$d/exe" 2>/dev/null) in
-        */kvfs_mount) cat "$f" 2>/dev/null | tr '\0' ' ' | grep -q -e "$1" && echo "${d#/proc/}" ;;
-        esac
+serving() { # the only one
+    for p in $(kvfs_pid); do
+        ! tr '\0' '\n' <"/proc/$p/cmdline" 2>/dev/null | grep -qxF -e "$mnt" || echo "$p"
     done
 }
-
-ended() { # no process is left that served
-    for _ in $(seq 1200); do
-        [ -n "$(serving '')" ] || return 0
-        sleep 0.05
-    done
-    fail "a process is left"
-}
-
+ended() { kvfs_gone || fail "a process is left"; } # none is left that served
 step "bad input"
 refused 1 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
 refused 1 "not one of" "$KVFS_MOUNT" --store what "$mnt"
@@ -82,7 +58,7 @@ refused 32 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
 refused 32 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
 refused 32 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
 if unshare -m --propagation private true 2>/dev/null; then # if mounted, no other process saw it
-    refused 32 "cannot mount over the root" timeout 20 unshare -m --propagation private \
+    refused 32 "cannot mount over the root" timeout 600 unshare -m --propagation private \
         "$KVFS_MOUNT" --store mem -f /
 fi
 refused 1 "exclusive" "$KVFS_MOUNT" --store mem --kernel-writeback "$mnt"
@@ -103,7 +79,7 @@ refused 1 "no such" "$KVFS_TOOL" cat --store "$spec" /none
 refused 1 "directory\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
 
 step "a limit of reads by -o"
-timeout 60 "$KVFS_MOUNT" --store mem -o max_read=4096 "$mnt" >"$work/log.read" 2>&1 ||
+timeout 600 "$KVFS_MOUNT" --store mem -o max_read=4096 "$mnt" >"$work/log.read" 2>&1 ||
     fail "$(cat "$work/log.read")"
 head -c 20000 /dev/zero >"$mnt/x" && [ "$(cat "$mnt/x" | wc -c)" = 20000 ] || fail "max_read"
 unmount "$mnt"
@@ -148,7 +124,7 @@ step "so is one that may be mounted: a heartbeat cannot be read"
 hurt=lmdb:$work/hurt
 mkdir "$work/hurt"
 refused 0 "" "$KVFS_TOOL" mkfs --store "$hurt"
-timeout 60 "$KVFS_MOUNT" --store "$hurt" "$other" 2>>"$work/log" || fail "cannot mount"
+timeout 600 "$KVFS_MOUNT" --store "$hurt" "$other" 2>>"$work/log" || fail "cannot mount"
 cat >"$work/hurt.py" <<'END'
 import re, sys
 
@@ -160,32 +136,33 @@ with open(sys.argv[1], "r+b") as f:
 END
 i=0
 until python3 "$work/hurt.py" "$work/hurt/data.mdb" && # the next one, a second later, is good
-    timeout 60 "$KVFS_TOOL" fsck --repair --store "$hurt" >"$work/out" 2>&1
+    timeout 600 "$KVFS_TOOL" fsck --repair --store "$hurt" >"$work/out" 2>&1
     [ $? = 8 ] && grep -q "cannot find out whether it is mounted: corrupt" "$work/out"; do
-    [ $((i += 1)) -le 20 ] || fail "no word of a damaged heartbeat: $(cat "$work/out")"
+    [ $((i += 1)) -le 200 ] || fail "no word of a damaged heartbeat: $(cat "$work/out")"
 done
 unmount "$other"
 gone "$other"
 
 step "SIGTERM, also with a file open"
-kill -TERM "$(serving '')"
+kill -TERM "$(serving)"
 gone "$mnt"
 ended
 mount_at "$mnt"
 exec 7>"$mnt/open"
 echo kept >&7
-kill -TERM "$(serving '')"
+kill -TERM "$(serving)"
 gone "$mnt"
 exec 7>&-
 ended
 refused 0 "kept" "$KVFS_TOOL" cat --store "$spec" /open
 
+dead_mount() { ! stat --cached=never "$mnt" >/dev/null 2>&1; }
 step "kill -9: a mount over a dead one is refused; synced data is present afterwards"
 mount_at "$mnt"
 echo one >"$mnt/one"
 sync "$mnt/one"
-kill -9 "$(serving '')"
-sleep 0.2
+kill -9 "$(serving)"
+kvfs_wait "a dead mount answers" dead_mount
 refused 32 "fusermount3" "$KVFS_MOUNT" --store "$spec" "$mnt"
 fusermount3 -u -z "$mnt"
 ended
@@ -193,7 +170,7 @@ mount_at "$mnt" --threads 2
 [ "$(cat "$mnt/one")" = one ] || fail "a synced file is gone"
 
 step "two mounts of one store"
-timeout 60 "$KVFS_MOUNT" --store "$spec" "$other" 2>>"$work/log" || fail "no second mount"
+timeout 600 "$KVFS_MOUNT" --store "$spec" "$other" 2>>"$work/log" || fail "no second mount"
 ls "$mnt/two" 2>/dev/null && fail "there is no such file yet"
 echo two >"$other/two"
 [ "$(cat "$mnt/two")" = two ] || fail "the other mount does not see a new file"
@@ -212,13 +189,13 @@ unmount "$mnt"
 gone "$mnt"
 
 step "slow readers of the log do not block the mount; statistics of one process and of two"
-timeout 60 sh -c 'x=$("$1" --store mem "$2" 2>/dev/null)' - "$KVFS_MOUNT" "$mnt" ||
+timeout 600 sh -c 'x=$("$1" --store mem "$2" 2>/dev/null)' - "$KVFS_MOUNT" "$mnt" ||
     fail "its output stays open"
 unmount "$mnt"
 gone "$mnt"
 for how in --exclusive --two-process "--two-process --link nvmefs"; do
     # shellcheck disable=SC2086
-    timeout 60 "$KVFS_MOUNT" --store "$spec" $how --stats 1 "$mnt" >"$work/figures" 2>>"$work/log"
+    timeout 600 "$KVFS_MOUNT" --store "$spec" $how --stats 1 "$mnt" >"$work/figures" 2>>"$work/log"
     until grep -q 'requests=[1-9].* sessions=1' "$work/figures"; do
         ls "$mnt" >/dev/null && sleep 0.1
     done
@@ -237,7 +214,7 @@ until grep -q " $other fuse" /proc/mounts; do
     sleep 0.1
 done
 # Where it is stopped with a lock of the store's, no session can declare it dead: once more then.
-for _ in 1 2 3 4 5; do
+for _ in $(seq 40); do
     kill -STOP $dead
     sleep 13
     kill -CONT $dead
@@ -303,14 +280,14 @@ for link in ring nvmefs; do
     n=0
     while [ $n -lt 60 ]; do
         { echo $n >"$mnt/k$n" && sync "$mnt/k$n"; } 2>/dev/null && echo $n >>"$work/acknowledged"
-        [ $((n % 20)) != 10 ] || kill -9 "$(serving 'role dpu')"
+        [ $((n % 20)) != 10 ] || kill -9 "$(kvfs_role dpu)"
         n=$((n + 1))
     done
     while read -r n; do
         [ "$(cat "$mnt/k$n")" = "$n" ] || fail "file k$n was synced and is not there"
     done <"$work/acknowledged"
     [ "$(wc -l <"$work/acknowledged")" -ge 50 ] || fail "most writes failed"
-    python3 "$work/under_way.py" "$mnt" "$(serving 'role dpu')" ||
+    python3 "$work/under_way.py" "$mnt" "$(kvfs_role dpu)" ||
         fail "a change that may be lost is synced"
     unmount "$mnt"
     gone "$mnt"

@@ -14,63 +14,44 @@ mnt=$work/mnt
 spec=lmdb:$work/store
 mkdir "$mnt" "$work/store"
 
-# Our processes, by a word of their command lines: "role dpu", "role host", or "supervisor".
-of_ours() {
-    for p in $(kvfs_pid); do
-        words=$(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null)
-        case " $words " in "  " | *" --refresh "* | *" --unmount "*) continue ;; esac
-        case $1,$words in
-        supervisor,*--role*) ;;
-        supervisor,* | *,*--"$1"*) echo "$p" ;;
-        esac
-    done
-}
-new_of_ours() { # WORD PID: wait for another one than PID
-    for _ in $(seq 600); do
-        p=$(of_ours "$1")
-        [ -z "$p" ] || [ "$p" = "$2" ] || return 0
-        sleep 0.05
-    done
-    return 1
+new_role() { # ROLE PID: another one than PID
+    p=$(kvfs_role "$1")
+    [ -n "$p" ] && [ "$p" != "$2" ]
 }
 ended() {
     kvfs_gone || fail "$1: a process is left"
-    i=0
-    while kvfs_mounted; do
-        [ $((i += 1)) -le 200 ] || fail "$1: $mnt is still mounted"
-        sleep 0.05
-    done
+    kvfs_wait "$1: $mnt is still mounted" kvfs_no_mount
 }
 # Where the socket of our processes is.
 folder() {
-    tr '\0' '\n' <"/proc/$(of_ours 'role host')/cmdline" | grep -A1 -x -e --socket | tail -n 1 |
+    tr '\0' '\n' <"/proc/$(kvfs_role host)/cmdline" | grep -A1 -x -e --socket | tail -n 1 |
         sed 's,/ring$,,'
 }
 two() { # DIR OPTION...: mount, from DIR
     at=$1
     shift
-    (cd "$at" && timeout 60 "$KVFS_MOUNT" --two-process --link "$link" "$@" "$mnt" \
+    (cd "$at" && timeout 600 "$KVFS_MOUNT" --two-process --link "$link" "$@" "$mnt" \
         2>>"$work/log") ||
         fail "cannot mount: $(tail -n 5 "$work/log")"
 }
 
 step "malformed responses: EIO, and the mount keeps working"
-timeout -s KILL 600 "$liar" "$work/ring" "$link" 2>"$work/liar" &
+timeout -s KILL 3000 "$liar" "$work/ring" "$link" 2>"$work/liar" &
 guard=$!
 pids=$guard
-i=0
-until [ -S "$work/ring" ]; do
-    kill -0 $! 2>/dev/null || skip "$(cat "$work/liar")"
-    [ $((i += 1)) -le 600 ] || fail "no socket"
-    sleep 0.05
-done
-timeout -s KILL 600 "$KVFS_MOUNT" -f --role host --link "$link" --socket "$work/ring" \
-    --store mem "$mnt" 2>>"$work/log" &
-pids="$pids $!"
-i=0
-until kvfs_mounted; do
-    kill -0 $! 2>/dev/null && [ $((i += 1)) -le 600 ] || fail "no mount: $(cat "$work/log")"
-    sleep 0.05
+listens() { [ -S "$work/ring" ] || ! kill -0 $guard 2>/dev/null; }
+kvfs_wait "no socket" listens
+[ -S "$work/ring" ] || skip "$(cat "$work/liar")"
+serves() { kvfs_mounted || ! kill -0 $host 2>/dev/null; }
+tries=0
+until kvfs_mounted; do # a host that gets no answer for 30 s gives up, as it should
+    kill -0 $guard 2>/dev/null || fail "the other process ended: $(tail -n 3 "$work/liar")"
+    [ $((tries += 1)) -le 20 ] || fail "no mount: $(tail -n 5 "$work/log")"
+    timeout -s KILL 3000 "$KVFS_MOUNT" -f --role host --link "$link" --socket "$work/ring" \
+        --store mem "$mnt" 2>>"$work/log" &
+    host=$!
+    pids="$guard $host"
+    kvfs_wait "no mount" serves
 done
 cat >"$work/call.py" <<'END_PY'
 import errno, fcntl, os, struct, sys
@@ -106,11 +87,11 @@ assert os.listdir(mnt + "/good") == ["a", "bb", "ccc"]
 END_PY
 for lie in good long over zero odd past head nul write open code lock; do
     : >"$work/log"
-    timeout -s KILL 60 python3 "$work/call.py" "$mnt" $lie 2>"$work/call.err" ||
+    timeout -s KILL 600 python3 "$work/call.py" "$mnt" $lie 2>"$work/call.err" ||
         fail "$lie: $(tail -n 2 "$work/call.err" "$work/log")"
     [ $lie = good ] || grep -q "protocol error\|malformed" "$work/log" || fail "$lie: no word of it"
 done
-fusermount3 -u "$mnt" || fail "cannot unmount"
+kvfs_wait "it is in use" kvfs_unmounted "$mnt"
 ended "lies"
 kill -TERM $guard
 pids=
@@ -156,28 +137,24 @@ except OSError as e:
 assert sync("closed") == errno.EIO, "closed"
 assert sync("closed") == 0 and sync("before") == 0
 END_PY
-timeout -s KILL 120 python3 "$work/closed.py" "$mnt" "$(of_ours 'role dpu')" \
+timeout -s KILL 600 python3 "$work/closed.py" "$mnt" "$(kvfs_role dpu)" \
     2>"$work/call.err" || fail "$(tail -n 2 "$work/call.err")"
 
 step "a supervisor that is killed, or gets SIGQUIT as from a terminal, leaves no folder"
 at=$(folder)
 [ -d "$at" ] || fail "no folder: $at"
-kill -KILL "$(of_ours supervisor)"
+kill -KILL "$(kvfs_role supervisor)"
 ended SIGKILL
 [ ! -e "$at" ] || fail "after SIGKILL $at is left: $(ls "$at")"
 two / --store "$spec"
 at=$(folder)
-kill -QUIT "-$(of_ours supervisor)"
+kill -QUIT "-$(kvfs_role supervisor)"
 ended SIGQUIT
 [ ! -e "$at" ] || fail "after SIGQUIT $at is left: $(ls "$at")"
-timeout -s KILL 600 "$KVFS_MOUNT" --role dpu --link "$link" --socket "$work/own" \
+timeout -s KILL 3000 "$KVFS_MOUNT" --role dpu --link "$link" --socket "$work/own" \
     --store "$spec" 2>>"$work/log" &
 guard=$!
-i=0
-until [ -S "$work/own" ]; do
-    [ $((i += 1)) -le 600 ] || fail "no socket"
-    sleep 0.05
-done
+kvfs_wait "no socket" test -S "$work/own"
 kill -TERM "$(cat "/proc/$guard/task/$guard/children")"
 wait $guard || fail "the file system's process ended with $?"
 [ -d "$work" ] && [ ! -e "$work/own" ] || fail "a user's socket, or its folder"
@@ -185,14 +162,14 @@ wait $guard || fail "the file system's process ended with $?"
 step "the caller's folder is free, relative names hold when a role is started again"
 mkdir "$work/here"
 two "$work/here" --store lmdb:../store
-for p in $(of_ours 'role dpu') $(of_ours 'role host') $(of_ours supervisor); do
+for p in $(kvfs_role dpu) $(kvfs_role host) $(kvfs_role supervisor); do
     [ "$(readlink "/proc/$p/cwd")" = / ] || fail "process $p is in $(readlink "/proc/$p/cwd")"
 done
-dpu=$(of_ours 'role dpu')
+dpu=$(kvfs_role dpu)
 kill -KILL "$dpu"
-[ -n "$dpu" ] && new_of_ours 'role dpu' "$dpu" || fail "it is not started again"
-[ "$(timeout 60 cat "$mnt/before" | wc -c)" = 10000 ] || fail "it does not serve again"
-fusermount3 -u "$mnt" || fail "cannot unmount"
+kvfs_wait "it is not started again" new_role dpu "$dpu"
+[ "$(timeout 600 cat "$mnt/before" | wc -c)" = 10000 ] || fail "it does not serve again"
+kvfs_wait "it is in use" kvfs_unmounted "$mnt"
 ended "a folder"
 "$KVFS_TOOL" fsck --store "$spec" >>"$work/log" 2>&1 || fail "fsck: $(tail -n 5 "$work/log")"
 step "all well"

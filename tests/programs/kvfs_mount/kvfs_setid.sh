@@ -14,5 +14,5 @@ os.setxattr(p, "system.posix_acl_access", bytes.fromhex(
     "20000400ffffffff"))
 END
 rm "$work/plain/x"
-timeout 300 python3 "$(dirname "$0")/kvfs_setid.py" "$mnt" "$work/plain" || fail "they differ"
+timeout 1200 python3 "$(dirname "$0")/kvfs_setid.py" "$mnt" "$work/plain" || fail "they differ"
 kvfs_close

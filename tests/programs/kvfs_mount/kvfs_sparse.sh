@@ -8,6 +8,7 @@ set -u
 exec </dev/null
 here=$(cd "$(dirname "$0")" && pwd)
 
+ready() { [ -e "$work/ready" ] || ! kill -0 $writer 2>/dev/null; }
 tried() { # PROGRAM: the copies of those that are installed are tried
     command -v "$1" >/dev/null
 }
@@ -17,16 +18,13 @@ for how in "" "--threads 2" "--two-process" "--two-process --cache-size 4M --cac
     # shellcheck disable=SC2086
     if [ -z "$work" ]; then kvfs_open $how; else kvfs_again $how; fi
     for way in map mapped-only write old-empty; do
-        timeout -s KILL 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" $way "$work/ready" \
+        timeout -s KILL 1800 python3 "$here/kvfs_sparse.py" "$mnt/$way" $way "$work/ready" \
             2>"$work/workers.log" &
         writer=$!
         pids=$writer
-        i=0
-        until [ -e "$work/ready" ]; do
-            [ $((i += 1)) -le 400 ] || fail "$way: no writer: $(cat "$work/workers.log")"
-            sleep 0.05
-        done
-        timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" same ||
+        kvfs_wait "$way: no writer" ready
+        [ -e "$work/ready" ] || fail "$way: no writer: $(tail -n 3 "$work/workers.log")"
+        timeout 600 python3 "$here/kvfs_sparse.py" "$mnt/$way" same ||
             fail "$how, $way: by SEEK_DATA and SEEK_HOLE bytes are left out"
         if tried cp; then
             cp --sparse=auto "$mnt/$way" "$work/copy" && cmp "$mnt/$way" "$work/copy" ||
@@ -42,7 +40,7 @@ for how in "" "--threads 2" "--two-process" "--two-process --cache-size 4M --cac
         case $how in
         *--kernel-writeback*) ;; # the kernel has been notified once that it has to answer itself
         *)
-            timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" holes ||
+            timeout 600 python3 "$here/kvfs_sparse.py" "$mnt/$way" holes ||
                 fail "$how, $way: no process has it open, and there is no hole"
             ;;
         esac

@@ -9,7 +9,7 @@ exec </dev/null
 figure() { # NAME
     python3 - "$figures" "$1" <<'PY'
 import sys, urllib.request
-with urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=20) as f:
+with urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=600) as f:
     print(dict(line.split() for line in f.read().decode().splitlines() if line[:1] != "#")
           ["kvfs_" + sys.argv[2]])
 PY

@@ -200,7 +200,7 @@ def gone(mount, other):
         os.unlink(f"{other}/{name}")
     os.rmdir(f"{other}/folder")
     for fd in known:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 600
         while True:  # until the kernel asks again
             try:
                 os.fstat(fd)

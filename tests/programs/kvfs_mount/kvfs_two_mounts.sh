@@ -27,7 +27,7 @@ two_finish() {
 trap two_finish EXIT
 
 two_mount() { # the other mount
-    timeout 120 "$KVFS_MOUNT" --store "$spec" "$other" >>"$work/log" 2>&1 ||
+    timeout 600 "$KVFS_MOUNT" --store "$spec" "$other" >>"$work/log" 2>&1 ||
         fail "mount: $(tail -n 5 "$work/log")"
     victim=
     for p in $(kvfs_pid); do
@@ -47,15 +47,11 @@ two_work() { # NAME MOUNT: in the background
 two_hold() { # NAME: a process on the other mount has a lock
     python3 "$here/kvfs_two_mounts.py" hold "$other" "$notes" "$1" >/dev/null 2>&1 &
     workers="$workers $!"
-    i=0
-    until [ -e "$notes/$1" ]; do
-        [ $((i += 1)) -le 600 ] || fail "the lock is not granted"
-        sleep 0.1
-    done
+    kvfs_wait "the lock is not granted" test -e "$notes/$1"
 }
 two_lock() { # WHEN
-    timeout 120 python3 "$here/kvfs_two_mounts.py" lock "$first" ||
-        fail "$1: the lock that the other mount had is not free after 120 s"
+    timeout 600 python3 "$here/kvfs_two_mounts.py" lock "$first" ||
+        fail "$1: the lock that the other mount had is not free after 600 s"
 }
 # two_progress TENTHS: the first mount's workers progress within so many tenths of a second.
 two_progress() {
@@ -87,7 +83,7 @@ round=0
 while [ $((round += 1)) -le $rounds ]; do
     rm -f "$notes/stop"
     two_mount
-    [ $round != 1 ] || timeout 60 python3 "$here/kvfs_two_mounts.py" gone "$first" "$other" ||
+    [ $round != 1 ] || timeout 1200 python3 "$here/kvfs_two_mounts.py" gone "$first" "$other" ||
         fail "what the other mount has removed"
     two_work "a$round." "$first"
     a=$!
@@ -98,12 +94,12 @@ while [ $((round += 1)) -le $rounds ]; do
     step "round $round: one is stopped for longer than its lease"
     two_stop
     two_lock "stopped"
-    two_progress 600 || fail "the first mount does not progress while the other one is stopped"
+    two_progress 6000 || fail "the first mount does not progress while the other one is stopped"
     kill -CONT "$victim"
     two_ended $b
-    timeout 60 touch "$other/late" 2>/dev/null && fail "a mount that lost its session makes files"
+    timeout 600 touch "$other/late" 2>/dev/null && fail "a mount that lost its session makes files"
     [ ! -e "$first/late" ] || fail "a mount that lost its session has made a file"
-    two_progress 600 || fail "the first mount does not progress after the other one resumes"
+    two_progress 6000 || fail "the first mount does not progress after the other one resumes"
     two_gone
 
     step "round $round: one is killed"
@@ -114,7 +110,7 @@ while [ $((round += 1)) -le $rounds ]; do
     sleep $load
     kill -9 "$victim"
     two_lock "killed"
-    two_progress 600 || fail "the first mount does not progress after the other one is killed"
+    two_progress 6000 || fail "the first mount does not progress after the other one is killed"
     two_ended $c
     two_gone
     touch "$notes/stop"

@@ -160,6 +160,6 @@ endif()
 if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME kvfs_mount_program COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/kvfs_mount_program.sh)
   set_tests_properties(kvfs_mount_program PROPERTIES LABELS "fs;kvfs_mount;slow;waits"
-    SKIP_RETURN_CODE 77 TIMEOUT 600
+    SKIP_RETURN_CODE 77 TIMEOUT 3600
     ENVIRONMENT "KVFS_MOUNT=$<TARGET_FILE:kvfs_mount>;KVFS_TOOL=$<TARGET_FILE:kvfs_tool>")
 endif()

@@ -11,7 +11,7 @@ spec=lmdb:$work/store
 expect() {
     want=$1 text=$2
     shift 2
-    timeout 120 "$tool" "$@" >"$work/out" 2>&1
+    timeout 600 "$tool" "$@" >"$work/out" 2>&1
     rc=$?
     ! grep -q 'io_uring' "$work/out" || { cat "$work/out"; exit 77; }
     [ $rc = "$want" ] && grep -q -e "$text" "$work/out" && return
@@ -36,7 +36,7 @@ expect 2 "'20T' is not a size between 0 and 1T" ls --store "$spec" --cache-size=
 expect 2 "'1099511627777' is not a size" ls --store "$spec" --cache-size=1099511627777
 expect 2 "'-1' is not a size between 0 and 1T" ls --store "$spec" --cache-size=-1
 expect 2 "renamed: use --cache-size" ls --store "$spec" --cache-mb=16
-timeout 60 "$tool" ls --store "$spec" --cache-size=1G || exit 1
+timeout 600 "$tool" ls --store "$spec" --cache-size=1G || { echo "FAILED: ls: exit $?"; exit 1; }
 expect 1 "no group 18446744073709551614" dump --store "$spec" --group 18446744073709551614
 expect 2 "'18446744073709551616' is not a number" dump --store "$spec" --group 18446744073709551616
 expect 16 "takes no value, but has 'yes'" fsck --store "$spec" --repair=yes
