@@ -86,6 +86,11 @@ typedef void (*snic_net_sent_fn)(struct snic_net_send_req *s);
 #define SNIC_NET_SEND_ZC (1u << 0)
 /** Send flag: more follows at once (MSG_MORE). */
 #define SNIC_NET_SEND_MORE (1u << 1)
+/**
+ * Send flag: nothing waits for done. It may then come only with the loop's next event or timer,
+ * which saves a system call; what is sent behind it, shutdown and close do not wait for it.
+ */
+#define SNIC_NET_SEND_LAZY (1u << 2)
 
 /**
  * Caller-owned gather send, all or error; borrowed with its pieces until done.

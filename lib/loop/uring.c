@@ -5,8 +5,8 @@
  *
  * Invariants
  *   U1 A submission entry carries a snic_uring_op or, for fire-and-forget
- *      cancels, the address of `ignored`; every entry makes completions and the
- *      last of them lacks IORING_CQE_F_MORE. outstanding counts entries taken
+ *      cancels, the address of `ignored`; every entry but those of U4 makes completions
+ *      and the last of them lacks IORING_CQE_F_MORE. outstanding counts entries taken
  *      minus last completions, without the loop's own wake-up watch.
  *   U2 The ring starts disabled. It is enabled by the first system call that
  *      submits, and from then on SINGLE_ISSUER ties it to that thread: a loop may
@@ -15,6 +15,10 @@
  *   U3 The wake-up eventfd is watched by one multishot poll and never read: each
  *      write to it makes a completion. (Its counter would need 2^64 wake-ups to
  *      fill up.)
+ *   U4 A quiet entry that was submitted has failed, and its completion is in the
+ *      queue (or in the kernel's overflow list), or it has succeeded. So reap() takes
+ *      off the list what has a completion, and when there is no overflow delivers the
+ *      rest: first, for these were over before what the completions lead to.
  */
 #include "loop/uring.h"
 
@@ -39,6 +43,10 @@ struct loop_uring {
     struct loop_uring_poll wake;
     struct snic_link polls;       /* watched descriptors, the wake-up's included */
     struct snic_uring_op ignored; /* U1 */
+    struct snic_link quiet;       /* U4: not submitted yet */
+    struct snic_link quiet_over;  /* submitted */
+    uint8_t quiet_able;
+    uint8_t quiet_now; /* do not sleep before these are delivered */
     uint64_t outstanding;
     uint32_t features;
     uint32_t files_max;
@@ -113,6 +121,81 @@ static int loop_uring_result(struct loop_uring *u, int r)
     }
 }
 
+/* ---- Entries without completion ---- */
+
+static void loop_uring_quiet_move(struct snic_link *to, struct snic_link *from)
+{
+    while (!snic_link_alone(from)) {
+        struct snic_link *i = from->next;
+        snic_link_remove(i);
+        snic_link_append(to, i);
+    }
+}
+
+static void loop_uring_quiet_failed(struct snic_uring_op *op, int32_t res, uint32_t flags)
+{
+    struct loop_uring_quiet *q = SNIC_CONTAINER(op, struct loop_uring_quiet, op);
+    snic_link_remove(&q->link);
+    q->complete(op, res, flags);
+}
+
+void loop_uring_quiet_init(struct loop_uring_quiet *q, snic_uring_complete_fn complete)
+{
+    q->op.complete = loop_uring_quiet_failed;
+    q->complete = complete;
+    snic_link_init(&q->link);
+}
+
+int loop_uring_quiet_able(const struct snic_loop *l)
+{
+    const struct loop_uring *u = loop_uring_self(l);
+    /* loop_uring_quiet_now() does not wake a caller that sleeps elsewhere. */
+    return u->quiet_able && u->epoll_fd < 0;
+}
+
+void loop_uring_quiet(struct snic_loop *l, struct io_uring_sqe *sqe, struct loop_uring_quiet *q,
+                      int32_t result)
+{
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    q->result = result;
+    snic_link_append(&loop_uring_self(l)->quiet, &q->link);
+}
+
+void loop_uring_quiet_now(struct snic_loop *l)
+{
+    loop_uring_self(l)->quiet_now = 1;
+}
+
+/** A call that submits has returned @p r. Where it left entries, the quiet ones follow them. */
+static int loop_uring_submitted(struct loop_uring *u, int r)
+{
+    if (io_uring_sq_ready(&u->ring) == 0)
+        loop_uring_quiet_move(&u->quiet_over, &u->quiet);
+    return loop_uring_result(u, r);
+}
+
+/** Deliver the successes, of which there is none among the first @p ready completions; U4. */
+static uint32_t loop_uring_quiet_deliver(struct loop_uring *u, uint32_t ready)
+{
+    struct snic_link list;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < ready && !snic_link_alone(&u->quiet_over); i++) {
+        unsigned at = (*u->ring.cq.khead + i) & *u->ring.cq.kring_mask;
+        struct snic_uring_op *op = (struct snic_uring_op *)(uintptr_t)u->ring.cq.cqes[at].user_data;
+        if (op->complete == loop_uring_quiet_failed)
+            snic_link_remove(&SNIC_CONTAINER(op, struct loop_uring_quiet, op)->link);
+    }
+    snic_link_init(&list);
+    loop_uring_quiet_move(&list, &u->quiet_over);
+    for (; !snic_link_alone(&list); count++) {
+        struct loop_uring_quiet *q = SNIC_CONTAINER(list.next, struct loop_uring_quiet, link);
+        snic_link_remove(&q->link);
+        u->outstanding--;
+        q->complete(&q->op, q->result, 0);
+    }
+    return count;
+}
+
 int loop_uring_flush(struct snic_loop *l)
 {
     struct loop_uring *u = loop_uring_self(l);
@@ -121,7 +204,7 @@ int loop_uring_flush(struct snic_loop *l)
     if (!u->enabled && loop_uring_enable(u) != 0)
         return SNIC_EIO;
     l->stats.enters++;
-    return loop_uring_result(u, io_uring_submit(&u->ring));
+    return loop_uring_submitted(u, io_uring_submit(&u->ring));
 }
 
 /** Between two iterations: have the kernel post what is complete in the same call. */
@@ -133,7 +216,7 @@ static int loop_uring_submit(struct snic_loop *l)
     if (!u->enabled && loop_uring_enable(u) != 0)
         return SNIC_EIO;
     l->stats.enters++;
-    return loop_uring_result(u, io_uring_submit_and_get_events(&u->ring));
+    return loop_uring_submitted(u, io_uring_submit_and_get_events(&u->ring));
 }
 
 static struct io_uring_sqe *loop_uring_entry(struct loop_uring *u, struct snic_uring_op *op)
@@ -268,10 +351,12 @@ static uint32_t loop_uring_reap(struct snic_loop *l)
         loop_uring_external_clear(u);
     unsigned flags = __atomic_load_n(ring->sq.kflags, __ATOMIC_ACQUIRE);
     if ((flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0 && u->enabled) {
-        l->stats.enters++;
-        (void)io_uring_get_events(ring);
+        l->stats.enters++; /* what the last iteration queued leaves with the same call */
+        (void)loop_uring_submitted(u, io_uring_submit_and_get_events(ring));
+        flags = __atomic_load_n(ring->sq.kflags, __ATOMIC_ACQUIRE);
     }
     uint32_t ready = io_uring_cq_ready(ring);
+    uint32_t over = (flags & IORING_SQ_CQ_OVERFLOW) == 0 ? loop_uring_quiet_deliver(u, ready) : 0;
     for (uint32_t i = 0; i < ready; i++) {
         unsigned head = *ring->cq.khead;
         const struct io_uring_cqe *cqe = &ring->cq.cqes[head & *ring->cq.kring_mask];
@@ -283,7 +368,7 @@ static uint32_t loop_uring_reap(struct snic_loop *l)
             u->outstanding--;
         op->complete(op, res, cqe_flags);
     }
-    return ready;
+    return ready + over;
 }
 
 static int loop_uring_wait(struct snic_loop *l, uint64_t wait_ns)
@@ -295,8 +380,13 @@ static int loop_uring_wait(struct snic_loop *l, uint64_t wait_ns)
     if (!u->enabled && loop_uring_enable(u) != 0)
         return SNIC_EIO;
     l->stats.enters++;
-    return loop_uring_result(u, io_uring_submit_and_wait_timeout(
-                                    &u->ring, &cqe, 1, wait_ns == SNIC_NEVER ? NULL : &ts, NULL));
+    if (u->quiet_now) {
+        u->quiet_now = 0;
+        return loop_uring_submitted(u, io_uring_submit_and_get_events(&u->ring));
+    }
+    return loop_uring_submitted(
+        u, io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, wait_ns == SNIC_NEVER ? NULL : &ts,
+                                            NULL));
 }
 
 /* ---- Registered memory and files ---- */
@@ -581,6 +671,10 @@ static void loop_uring_probe(struct loop_uring *u, const struct snic_loop_uring_
                 SNIC_LOOP_HAVE_FIXED_BUFFERS | SNIC_LOOP_HAVE_FIXED_FILES;
     if (io_uring_opcode_supported(probe, IORING_OP_SEND_ZC)) /* 6.0 */
         have |= SNIC_LOOP_HAVE_SEND_ZC | SNIC_LOOP_HAVE_MULTISHOT_RECV;
+    /* 6.1: a send that fails in part reports that part. */
+    u->quiet_able = (u->ring.features & IORING_FEAT_CQE_SKIP) != 0 &&
+                    io_uring_opcode_supported(probe, IORING_OP_SENDMSG_ZC) &&
+                    (o->mask & SNIC_LOOP_HAVE_SEND_ZC) == 0;
     io_uring_free_probe(probe);
     u->features |= have & ~o->mask;
 }
@@ -643,6 +737,8 @@ int snic_loop_uring_open(struct snic_loop **out, const struct snic_loop_uring_op
     u->epoll_fd = -1;
     u->ready_fd = -1;
     snic_link_init(&u->polls);
+    snic_link_init(&u->quiet);
+    snic_link_init(&u->quiet_over);
     u->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = u->event_fd < 0 ? errno : -loop_uring_setup(u, &o);
     if (o.os_error != NULL)

@@ -35,7 +35,7 @@ int loop_uring_is(const struct snic_loop *l);
  * A fresh submission entry whose user_data will be @p op: call io_uring_prep_*()
  * on it, and do NOT set user_data again (prep leaves it alone in liburing 2.3
  * and newer; loop_uring_sqe() sets it after clearing). When the queue is full
- * it is flushed to the kernel first. IOSQE_CQE_SKIP_SUCCESS must not be used.
+ * it is flushed to the kernel first. IOSQE_CQE_SKIP_SUCCESS: only by loop_uring_quiet().
  * @return NULL only when the kernel refuses to take entries (out of memory):
  *         keep the request, try again from a deferred message
  */
@@ -55,6 +55,31 @@ uint32_t loop_uring_sq_space(const struct snic_loop *l);
  * happened has led to what it leads to. As snic_loop_defer() otherwise.
  */
 void loop_uring_leave(struct snic_loop *l, struct snic_loop_msg *msg);
+
+/* ---- Entries that complete while they are submitted ---- */
+
+/** As snic_uring_op, of an entry whose success needs no completion. Zero it, then init. */
+struct loop_uring_quiet {
+    struct snic_uring_op op; /**< for loop_uring_sqe()                                        */
+    struct snic_link link;   /**< the loop's                                                  */
+    snic_uring_complete_fn complete;
+    int32_t result;
+};
+/** @p complete gets the address of q->op. */
+void loop_uring_quiet_init(struct loop_uring_quiet *q, snic_uring_complete_fn complete);
+/** 1 if the kernel can leave out completions of sends as loop_uring_quiet() needs it. */
+int loop_uring_quiet_able(const struct snic_loop *l);
+/**
+ * Of @p sqe, just prepared for @p q: a success makes no completion. The operation must end while it
+ * is submitted, and anything but @p result must be a failure to the kernel, as of a send with
+ * MSG_DONTWAIT and MSG_WAITALL. A failure completes as ever, and wakes the loop; a success when the
+ * loop next collects completions, for which it does not wake.
+ */
+void loop_uring_quiet(struct snic_loop *l, struct io_uring_sqe *sqe, struct loop_uring_quiet *q,
+                      int32_t result);
+/** Something waits for a success after all: the loop does not sleep before it has collected it. */
+void loop_uring_quiet_now(struct snic_loop *l);
+
 /** Push what is queued to the kernel now; for links and for close. 0 or SNIC_EIO. */
 int loop_uring_flush(struct snic_loop *l);
 /**

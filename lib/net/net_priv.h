@@ -71,7 +71,7 @@ static inline uint64_t net_iov_bytes(const struct snic_iov *iov, uint32_t count)
 static inline int net_send_valid(const struct snic_net_send_req *s)
 {
     return s->done != NULL && net_iov_bytes(s->iov, s->iov_count) > 0 &&
-           (s->flags & ~(SNIC_NET_SEND_ZC | SNIC_NET_SEND_MORE)) == 0;
+           (s->flags & ~(SNIC_NET_SEND_ZC | SNIC_NET_SEND_MORE | SNIC_NET_SEND_LAZY)) == 0;
 }
 
 /* Datagrams that a train is, or 0 when it is none. */

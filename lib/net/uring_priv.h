@@ -24,6 +24,8 @@
  * that crossover lies between 10 and 64 KiB on real devices (and nowhere on loopback, which
  * copies in any case). */
 #define SNIC_NET__URING_ZC_MIN 65536
+/* Lazy sends up to this fit into a socket's buffer, as a rule; of more the end is waited for. */
+#define SNIC_NET__URING_QUIET_MAX 65536
 #define SNIC_NET__URING_LINGER_NS 5000000u
 
 union net_uring_sockaddr {
@@ -57,7 +59,8 @@ struct net_uring_conn {
     struct snic_link wait; /* the pool was empty */
     struct snic_uring_op recv_op;
     struct snic_uring_op send_op;
-    struct snic_uring_op watch_op; /* reset of a connection that is not receiving */
+    struct loop_uring_quiet send_quiet; /* a lazy send that needs no room to wait for */
+    struct snic_uring_op watch_op;      /* reset of a connection that is not receiving */
     struct snic_uring_op connect_op;
     struct snic_timer timer; /* CONNECTING: time-out; closing: linger; else: send again */
     struct snic_queue sends; /* not wholly sent */
@@ -84,6 +87,7 @@ struct net_uring_conn {
     uint8_t drained;
     uint8_t send_busy;
     uint8_t send_wait; /* the kernel had no memory; the timer starts it again */
+    uint8_t send_full; /* the last quiet send found too little room: the next one waits for it */
     uint8_t watch_busy;
     uint8_t watch_over;
     uint8_t connect_busy;

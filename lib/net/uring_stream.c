@@ -445,8 +445,8 @@ static void net_uring_send_result_in(struct net_uring_conn *c, int32_t res)
         return;
     case EINVAL:
     case EOPNOTSUPP:
-        if (c->send_now != &c->send_op) { /* no reports before Linux 6.2; or no zero copy here */
-            struct net_uring *n = net_uring_of(c);
+        if (c->send_now != &c->send_op && c->send_now != &c->send_quiet.op) {
+            struct net_uring *n = net_uring_of(c); /* no reports before 6.2, or no zero copy here */
             c->no_zc = !n->zc_report;
             n->zc_report = 0;
             return;
@@ -471,6 +471,17 @@ static void net_uring_send_done(struct snic_uring_op *op, int32_t res, uint32_t 
 {
     struct net_uring_conn *c = SNIC_CONTAINER(op, struct net_uring_conn, send_op);
     (void)flags;
+    net_uring_send_result_in(c, res);
+    net_uring_pump(c);
+}
+
+/* Of a send that does not wait: all of it has left, or what there was room for. */
+static void net_uring_quiet_done(struct snic_uring_op *op, int32_t res, uint32_t flags)
+{
+    struct net_uring_conn *c = SNIC_CONTAINER(SNIC_CONTAINER(op, struct loop_uring_quiet, op),
+                                              struct net_uring_conn, send_quiet);
+    (void)flags;
+    c->send_full = res != c->send_quiet.result;
     net_uring_send_result_in(c, res);
     net_uring_pump(c);
 }
@@ -520,6 +531,16 @@ static uint32_t net_uring_gather(struct net_uring_conn *c, int one, uint64_t *by
     return count;
 }
 
+/* May a send without zero copy of the first request be quiet? It is alone and goes whole. */
+static int net_uring_may_be_quiet(const struct net_uring_conn *c)
+{
+    const struct snic_net_send_req *s =
+        SNIC_CONTAINER(c->sends.first, struct snic_net_send_req, node);
+    return (s->flags & (SNIC_NET_SEND_LAZY | SNIC_NET_SEND_MORE)) == SNIC_NET_SEND_LAZY &&
+           s->node.next == NULL && !c->shut && !c->full && !c->send_full &&
+           loop_uring_quiet_able(c->c.net->loop);
+}
+
 static void net_uring_send_start(struct net_uring_conn *c)
 {
     struct net_uring *n = net_uring_of(c);
@@ -528,16 +549,19 @@ static void net_uring_send_start(struct net_uring_conn *c)
     uint64_t bytes = 0;
     int more = 0;
     int zc = z->used && !c->no_zc;
-    struct io_uring_sqe *sqe = loop_uring_sqe(n->n.loop, zc ? &z->op : &c->send_op);
+    uint32_t count = net_uring_gather(c, zc, &bytes, &more);
+    int quiet = !zc && !more && bytes <= SNIC_NET__URING_QUIET_MAX && net_uring_may_be_quiet(c);
+    struct snic_uring_op *op = zc ? &z->op : quiet ? &c->send_quiet.op : &c->send_op;
+    struct io_uring_sqe *sqe = loop_uring_sqe(n->n.loop, op);
     if (sqe == NULL) {
         net_uring_work(c);
         return;
     }
-    uint32_t count = net_uring_gather(c, zc, &bytes, &more);
-    unsigned flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+    unsigned flags =
+        MSG_NOSIGNAL | (more ? MSG_MORE : 0) | (quiet ? MSG_DONTWAIT | MSG_WAITALL : 0);
     SNIC_ASSERT(count > 0);
     c->send_busy = 1;
-    c->send_now = zc ? &z->op : &c->send_op;
+    c->send_now = op;
     memset(&c->msg, 0, sizeof(c->msg));
     c->msg.msg_iov = c->iov;
     c->msg.msg_iovlen = count;
@@ -557,6 +581,15 @@ static void net_uring_send_start(struct net_uring_conn *c)
     } else {
         io_uring_prep_send(sqe, c->fd, c->iov[0].iov_base, bytes, (int)flags);
     }
+    if (quiet)
+        loop_uring_quiet(n->n.loop, sqe, &c->send_quiet, (int32_t)bytes);
+}
+
+/* Something of the connection waits for a lazy send after all. */
+static int net_uring_quiet_awaited(const struct net_uring_conn *c)
+{
+    return c->send_busy && c->send_now == &c->send_quiet.op &&
+           (c->shut || c->full || (c->sends.first != NULL && c->sends.first->next != NULL));
 }
 
 /* Report, start the next send, or end our direction when everything is sent. */
@@ -568,6 +601,8 @@ static void net_uring_send_adjust(struct net_uring_conn *c)
         return;
     if (!c->send_busy && !c->send_wait && !snic_queue_empty(&c->sends))
         net_uring_send_start(c);
+    if (net_uring_quiet_awaited(c))
+        loop_uring_quiet_now(n->n.loop);
     if (!c->send_busy && snic_queue_empty(&c->sends) && c->shut && !c->shut_sent) {
         c->shut_sent = 1;
         (void)shutdown(c->fd, SHUT_WR);
@@ -592,6 +627,8 @@ int net_uring_send(struct snic_net_conn *base, struct snic_net_send_req *s)
         return SNIC_EINVAL;
     if (c->send_count >= n->opts.send_queue) {
         c->full = 1;
+        if (net_uring_quiet_awaited(c))
+            net_uring_work(c);
         return 0;
     }
     struct net_uring_zc *z = net_uring_zc_of(s);
@@ -604,7 +641,7 @@ int net_uring_send(struct snic_net_conn *base, struct snic_net_send_req *s)
     n->n.stats.send_requests++;
     c->send_count++;
     snic_queue_push(&c->sends, &s->node);
-    if (!c->send_busy)
+    if (!c->send_busy || net_uring_quiet_awaited(c))
         net_uring_work(c); /* later sends of this loop iteration join it */
     return 1;
 }
@@ -671,6 +708,7 @@ void net_uring_conn_init(struct net_uring_conn *c)
 {
     c->recv_op.complete = net_uring_recv_done;
     c->send_op.complete = net_uring_send_done;
+    loop_uring_quiet_init(&c->send_quiet, net_uring_quiet_done);
     c->watch_op.complete = net_uring_watched;
     snic_timer_init(&c->timer, net_uring_timer);
 }

@@ -515,6 +515,7 @@ static const struct conf_case conf_cases[] = {
     CONF_CASE(zero_copy_bytes_intact),
     CONF_CASE(zero_copy_abort_all_done),
     CONF_CASE(more_flag_everything_arrives),
+    CONF_CASE(lazy_flag_everything_arrives_and_is_done),
     CONF_CASE(dgram_single_sizes_arrive),
     CONF_CASE(dgram_train_split_again),
     CONF_CASE(dgram_trains_in_a_row_each_its_own),

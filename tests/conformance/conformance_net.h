@@ -217,6 +217,7 @@ void conf_test_handle_shut_everything_reported(void **state);
 void conf_test_zero_copy_bytes_intact(void **state);
 void conf_test_zero_copy_abort_all_done(void **state);
 void conf_test_more_flag_everything_arrives(void **state);
+void conf_test_lazy_flag_everything_arrives_and_is_done(void **state);
 void conf_test_dgram_single_sizes_arrive(void **state);
 void conf_test_dgram_train_split_again(void **state);
 void conf_test_dgram_trains_in_a_row_each_its_own(void **state);

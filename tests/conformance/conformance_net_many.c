@@ -359,3 +359,31 @@ void conf_test_more_flag_everything_arrives(void **state)
     assert_int_equal(p->server.received, 60000);
     conf_pair_close(p);
 }
+
+/* Of a lazy send the end is not waited for, unless there is no place for another: each has its end
+ * all the same, whatever part of it finds room, and what is behind it leaves. */
+void conf_test_lazy_flag_everything_arrives_and_is_done(void **state)
+{
+    for (uint32_t queue = 1; queue <= 2; queue++) {
+        struct conf_env e;
+        struct snic_net_uring_opts o;
+        memset(&e, 0, sizeof(e));
+        e.backend = *state;
+        o = conf_small(&e);
+        o.send_queue = queue;
+        struct conf_many *m = conf_many_open(state, 1, &o);
+        m->server[0].flags = SNIC_NET_SEND_LAZY;
+        m->server[0].to_send = 2000000;
+        m->server[0].piece_max = 60000;
+        m->server[0].lazy = queue == 1;
+        m->server[0].shutdown_when_sent = 1;
+        m->client[0].shutdown_on_eof = 1;
+        m->client[0].chaos = 1;
+        m->e.chaotic[m->e.chaotic_count++] = &m->client[0];
+        conf_connect(&m->client[0], &m->e.listen_addr);
+        conf_until(&m->e, conf_many_closed, m);
+        assert_int_equal(m->client[0].received, 2000000);
+        assert_int_equal(m->server[0].done_errors, 0);
+        conf_many_close(m);
+    }
+}

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -261,6 +262,74 @@ static void test_loop_uring_steady_load_one_enter_per_iteration(void **state)
     }
     snic_loop_get_stats(l, &b);
     assert_int_equal(b.enters - a.enters, 100);
+    snic_loop_close(l);
+}
+
+struct quiet {
+    struct loop_uring_quiet q;
+    int fd[2];
+    int done;
+    int32_t res;
+    char bytes[1 << 20];
+};
+
+static void quiet_done(struct snic_uring_op *op, int32_t res, uint32_t flags)
+{
+    struct quiet *t =
+        SNIC_CONTAINER(SNIC_CONTAINER(op, struct loop_uring_quiet, op), struct quiet, q);
+    assert_int_equal(flags & IORING_CQE_F_MORE, 0);
+    t->done++;
+    t->res = res;
+}
+
+static void quiet_send(struct snic_loop *l, struct quiet *t, size_t size)
+{
+    struct io_uring_sqe *sqe = loop_uring_sqe(l, &t->q.op);
+    assert_non_null(sqe);
+    io_uring_prep_send(sqe, t->fd[0], t->bytes, size, MSG_DONTWAIT | MSG_WAITALL | MSG_NOSIGNAL);
+    loop_uring_quiet(l, sqe, &t->q, (int32_t)size);
+}
+
+/* A send that nothing waits for costs no system call of its own and wakes nothing; one that is
+ * short does, or the rest of a reply would stay behind until something else happens. */
+static void test_loop_uring_quiet_send_success_silent_failure_wakes(void **state)
+{
+    struct snic_loop *l = open_loop(NULL);
+    struct quiet *t = calloc(1, sizeof(*t));
+    struct snic_loop_stats a, b;
+    (void)state;
+    assert_non_null(t);
+    if (!loop_uring_quiet_able(l))
+        support_skip("completions cannot be left out here");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, t->fd), 0);
+    loop_uring_quiet_init(&t->q, quiet_done);
+    while (snic_loop_once(l, 0) > 0)
+        ;
+    snic_loop_get_stats(l, &a);
+    quiet_send(l, t, 100);
+    assert_int_equal(snic_loop_once(l, 1000000), 1); /* in the same call: sent, and slept */
+    snic_loop_get_stats(l, &b);
+    assert_int_equal(b.enters - a.enters, 1);
+    assert_int_equal(t->done, 1);
+    assert_int_equal(t->res, 100);
+    assert_int_equal(loop_uring_outstanding(l), 0);
+    quiet_send(l, t, 100);
+    loop_uring_quiet_now(l);
+    while (t->done == 1) /* it does not sleep */
+        assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    assert_int_equal(t->res, 100);
+    quiet_send(l, t, sizeof(t->bytes));
+    while (t->done == 2)
+        assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    assert_true(t->res > 0 && t->res < (int32_t)sizeof(t->bytes));
+    quiet_send(l, t, sizeof(t->bytes));
+    while (t->done == 3)
+        assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    assert_int_equal(t->res, -EAGAIN);
+    assert_int_equal(loop_uring_outstanding(l), 0);
+    (void)close(t->fd[0]);
+    (void)close(t->fd[1]);
+    free(t);
     snic_loop_close(l);
 }
 
@@ -564,6 +633,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_loop_uring_memlock_too_small_region_refused),
         cmocka_unit_test(test_loop_uring_queue_full_flushed_each_completes_once),
         cmocka_unit_test(test_loop_uring_steady_load_one_enter_per_iteration),
+        cmocka_unit_test(test_loop_uring_quiet_send_success_silent_failure_wakes),
         cmocka_unit_test(test_loop_uring_busy_tasks_io_goes_on),
         cmocka_unit_test(test_loop_uring_pending_op_cancel_completes),
         cmocka_unit_test(test_loop_uring_file_slots_and_groups_recycle),
