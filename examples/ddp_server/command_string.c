@@ -26,7 +26,7 @@ static void string_put(struct ds_value *v, const void *data, uint32_t size)
 enum ds_verdict ds_cmd_get(struct ds_request *r, struct ds_value *v)
 {
     if (v->present)
-        resp_put_bulk(&r->reply, v->data, v->size);
+        resp_put_value(&r->reply, v->data, v->size);
     else
         resp_put_null(&r->reply);
     return DS_REPLY;
@@ -44,7 +44,7 @@ enum ds_verdict ds_cmd_getrange(struct ds_request *r, struct ds_value *v)
     uint64_t count;
 
     if (resp_range(&r->reply, r->argv, v->size, &from, &count) == 0)
-        resp_put_bulk(&r->reply, count > 0 ? v->data + from : (const void *)"", count);
+        resp_put_value(&r->reply, count > 0 ? v->data + from : (const void *)"", count);
     return DS_REPLY;
 }
 

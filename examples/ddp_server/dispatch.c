@@ -29,22 +29,24 @@ void ds_client_send(struct ds_shard *s, uint64_t client, uint64_t seq,
                     const struct resp_reply *reply, int silent, uint32_t flags)
 {
     static const char lost[] = "-UNKNOWN outcome unknown: out of memory for the reply\r\n";
-    struct snic_iov iov = {reply->data, reply->size};
+    struct snic_iov iov[3];
+    uint32_t count = resp_reply_pieces(reply, iov);
 
     if (reply->failed) {
-        iov.base = (void *)(uintptr_t)lost;
-        iov.size = sizeof(lost) - 1;
+        iov[0] = (struct snic_iov){(void *)(uintptr_t)lost, sizeof(lost) - 1};
+        count = 1;
     }
-    ds_turn_spend(s, iov.size);
+    ds_turn_spend(s, reply->failed ? iov[0].size : resp_reply_bytes(reply));
     if (s->front != NULL) /* the node has not ended */
-        ex_front_reply(s->front, client, seq, &iov, silent ? 0 : 1, flags);
+        ex_front_reply(s->front, client, seq, iov, silent ? 0 : count, flags);
 }
 
 void ds_reply_begin(struct resp_reply *r, const struct ds_client *c)
 {
     if (r->room > CLIENT_REPLY_KEEP)
         resp_reply_free(r);
-    r->size = 0;
+    resp_reply_clear(r);
+    r->borrows = 0;
     r->failed = 0;
     r->resp3 = c->resp3;
 }
@@ -57,7 +59,7 @@ static void dispatch_expect(struct ds_client *c, uint64_t size)
 
 void ds_client_reply(struct ds_call *k, uint64_t seq)
 {
-    dispatch_expect(k->client, k->reply->size);
+    dispatch_expect(k->client, resp_reply_bytes(k->reply));
     ds_client_send(k->shard, k->client->id, seq, k->reply, (k->flags & DS_CALL_SILENT) != 0, 0);
 }
 

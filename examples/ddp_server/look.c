@@ -11,11 +11,12 @@
 
 #include <string.h>
 
-/* Is it a read of a key of this shard, and small? Then its hash is set. */
-static int look_fits(struct ds_call *k, uint64_t *hash)
+/* Is it a read of a key of this shard, and small? */
+static int look_fits(struct ds_call *k)
 {
     const struct ds_command *m = k->command;
     size_t bytes = 0;
+    uint64_t hash;
 
     if (m->kind != DS_KEY || (m->rules & DS_WRITES) != 0 || m->parse != NULL ||
         !ds_how_plain(&k->how) || k->argc > DS_LOOK_ARGS)
@@ -23,7 +24,8 @@ static int look_fits(struct ds_call *k, uint64_t *hash)
     for (uint32_t i = 0; i < k->argc; i++)
         bytes += k->argv[i].size;
     return bytes <= DS_LOOK_BYTES &&
-           ds_key_shard(k->shard->node, &k->argv[m->key], hash) == k->shard;
+           (k->shard->node->count == 1 ||
+            ds_key_shard(k->shard->node, &k->argv[m->key], &hash) == k->shard);
 }
 
 int ds_look_take(struct ds_call *k, uint64_t seq)
@@ -31,14 +33,12 @@ int ds_look_take(struct ds_call *k, uint64_t seq)
     struct ds_shard *s = k->shard;
     struct ds_look *l;
     unsigned char *at;
-    uint64_t hash;
 
-    if (s->later != NULL || !look_fits(k, &hash))
+    if (s->later != NULL || !look_fits(k))
         return 0;
     l = &s->looks[s->looks_count++];
     l->client = k->client->id;
     l->seq = seq;
-    l->hash = hash;
     l->command = k->command;
     l->how = k->how;
     l->silent = k->client->silent || k->client->skip;
@@ -72,7 +72,9 @@ static void look_answer(struct ds_shard *s, struct ds_look *l, const struct snic
     if (k.client == NULL)
         return;
     ds_reply_begin(k.reply, k.client);
-    if ((found || v->result == SNIC_ENOENT) && !ds_request_held(s, l->hash) && ds_turn_room(s)) {
+    if ((found || v->result == SNIC_ENOENT) && !ds_request_held(s, &l->argv[l->command->key]) &&
+        ds_turn_room(s)) {
+        k.reply->borrows = 1; /* it is sent before anything else is done */
         ds_request_show(&k, found ? &v->entry : NULL);
         ds_client_reply(&k, l->seq);
     } else {

@@ -275,7 +275,6 @@ struct ds_command {
 struct ds_look {
     uint64_t client;
     uint64_t seq;
-    uint64_t hash; /* of the key */
     const struct ds_command *command;
     struct ds_how how;
     int silent;
@@ -344,6 +343,7 @@ struct ds_shard {
     unsigned char *scratch;
     size_t scratch_room;
     struct snic_link held[DS_HELD_LISTS];
+    uint32_t holding; /* requests in these */
     struct snic_link retry;
     struct snic_link timed;
     struct snic_timer retry_timer;
@@ -511,9 +511,9 @@ struct ds_shard *ds_key_shard(struct ds_node *n, const struct resp_arg *key, uin
 /** Do these reads return what is at hand? */
 int ds_how_plain(const struct ds_how *how);
 /** Does a request hold the key (N3)? */
-int ds_request_held(struct ds_shard *s, uint64_t hash);
-/** The reply of a command that only reads, into shown.reply of its shard; NULL: the key holds
- * nothing. */
+int ds_request_held(struct ds_shard *s, const struct resp_arg *key);
+/** The reply of a command that only reads, into shown.reply of its shard, which may borrow the
+ * value of @p e; NULL: the key holds nothing. */
 void ds_request_show(struct ds_call *k, const struct snic_store_entry *e);
 /** Submit r->op, which is filled in; again, where there is no room. */
 void ds_request_submit(struct ds_request *r);

@@ -98,8 +98,13 @@ static struct ds_request *request_holder(struct ds_shard *s, uint64_t hash)
     return NULL;
 }
 
-int ds_request_held(struct ds_shard *s, uint64_t hash)
+int ds_request_held(struct ds_shard *s, const struct resp_arg *key)
 {
+    uint64_t hash;
+
+    if (s->holding == 0)
+        return 0;
+    (void)ds_key_shard(s->node, key, &hash);
     return request_holder(s, hash) != NULL;
 }
 
@@ -108,6 +113,7 @@ static void request_hold(struct ds_request *r)
     if (r->holds)
         return;
     r->holds = 1;
+    r->shard->holding++;
     snic_link_append(request_list(r->shard, r->hash), &r->link);
 }
 
@@ -163,8 +169,10 @@ void ds_request_end(struct ds_request *r)
     struct ds_request *last = r->waiting_last;
 
     ds_turn_spend(s, r->reply.size);
-    if (r->holds)
+    if (r->holds) {
+        s->holding--;
         snic_link_remove(&r->link);
+    }
     r->waiting = NULL;
     snic_link_remove(&r->timed);
     if (r->ghost) {
@@ -380,7 +388,7 @@ static void request_show(struct ds_request *r, const void *data, uint32_t size, 
     struct ds_value v = {
         .present = data != NULL, .data = data, .size = size, .version = version, .ttl_ns = ttl_ns};
 
-    r->reply.size = 0;
+    resp_reply_clear(&r->reply);
     if (!request_too_much(r, size))
         (void)r->command->step(r, &v);
 }

@@ -71,6 +71,31 @@ void resp_put_bulk(struct resp_reply *r, const void *data, size_t size)
     resp_put(r, "\r\n", 2);
 }
 
+void resp_put_value(struct resp_reply *r, const void *data, size_t size)
+{
+    if (!r->borrows || r->value != NULL || size == 0) {
+        resp_put_bulk(r, data, size);
+        return;
+    }
+    resp_put_count(r, '$', (int64_t)size);
+    r->value = data;
+    r->value_size = size;
+    r->value_at = r->size;
+    resp_put(r, "\r\n", 2);
+}
+
+uint32_t resp_reply_pieces(const struct resp_reply *r, struct snic_iov iov[3])
+{
+    size_t at = r->value != NULL ? r->value_at : r->size;
+
+    iov[0] = (struct snic_iov){r->data, at};
+    if (r->value == NULL)
+        return 1;
+    iov[1] = (struct snic_iov){(void *)(uintptr_t)r->value, r->value_size};
+    iov[2] = (struct snic_iov){r->data + at, r->size - at};
+    return 3;
+}
+
 void resp_put_map(struct resp_reply *r, int64_t n)
 {
     resp_put_count(r, r->resp3 ? '%' : '*', r->resp3 ? n : 2 * n);

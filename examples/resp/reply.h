@@ -23,6 +23,10 @@ struct resp_reply {
     int failed;      /**< there was no memory */
     int resp3;       /**< version 3 */
     uint64_t errors; /**< put so far */
+    int borrows;     /**< 1: a value that is put may be borrowed; see resp_put_value()   */
+    size_t value_at; /**< where the borrowed value belongs into data                     */
+    size_t value_size;
+    const void *value; /**< NULL: none is borrowed                                       */
 };
 
 void resp_put(struct resp_reply *r, const void *data, size_t size);
@@ -34,6 +38,21 @@ void resp_put_vformat(struct resp_reply *r, const char *format, va_list ap);
 /** The number @p n behind @p type, as a line. */
 void resp_put_count(struct resp_reply *r, char type, int64_t n);
 void resp_put_bulk(struct resp_reply *r, const void *data, size_t size);
+/** The same; where the reply borrows, @p data is not copied and has to stay until it is sent. */
+void resp_put_value(struct resp_reply *r, const void *data, size_t size);
+/** The pieces of the reply, the borrowed value among them. @return their number */
+uint32_t resp_reply_pieces(const struct resp_reply *r, struct snic_iov iov[3]);
+/** Bytes of all pieces. */
+static inline size_t resp_reply_bytes(const struct resp_reply *r)
+{
+    return r->size + (r->value != NULL ? r->value_size : 0);
+}
+/** Empty it; what it may borrow is up to the caller again. */
+static inline void resp_reply_clear(struct resp_reply *r)
+{
+    r->size = 0;
+    r->value = NULL;
+}
 /** The head of a map of @p n pairs. */
 void resp_put_map(struct resp_reply *r, int64_t n);
 /** The head of a set. */
