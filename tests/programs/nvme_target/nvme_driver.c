@@ -9,6 +9,7 @@
  *   write NSID LBA BYTE | read NSID LBA    one block of 4096 bytes
  *   credit ON                          request credit, or no more
  *   flow NSID LBA BYTE                 a read, a write and a flush; the Dword1 of each completion
+ *   load BYTES DEPTH MS    reads of namespace 1, so many at a time: bytes, the longest pause in ms
  *   size NSID | list | ana | entries | clear NSID     identify, logs
  *   aer | event                            request events; wait for one
  * Commands of reservations are those of namespace 1.
@@ -94,6 +95,37 @@ static void flow(uint32_t nsid, uint64_t lba, int byte)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%u ", (uint32_t)(cmd.c.result >> 32));
     }
     reply(status, "%s", text);
+}
+
+/* The pause is the longest time in which this process did not run, or nothing came. */
+static void load(uint32_t bytes, uint32_t depth, uint64_t ms)
+{
+    static struct nh_cmd cmds[128];
+    static unsigned char buffer[128 << 10];
+    uint64_t sum = 0, pause = 0, at = snic_loop_now(host.loop), end = at + ms * 1000000;
+    for (uint32_t i = 0; i < depth && i < SNIC_COUNTOF(cmds); i++) {
+        nh_rw(&cmds[i], SNIC_NVME_IO_READ, 1, 0, bytes / 4096, buffer, bytes);
+        if (nh_submit(&io, &cmds[i]) != 0)
+            exit(1);
+    }
+    while (at < end && !io.ended) {
+        nh_once(&host);
+        uint64_t now = snic_loop_now(host.loop);
+        pause = snic_max_u64(pause, now - at);
+        at = now;
+        for (uint32_t i = 0; i < depth && i < SNIC_COUNTOF(cmds); i++) {
+            if (!cmds[i].done)
+                continue;
+            sum += bytes;
+            nh_rw(&cmds[i], SNIC_NVME_IO_READ, 1, 0, bytes / 4096, buffer, bytes);
+            if (nh_submit(&io, &cmds[i]) != 0)
+                exit(1);
+        }
+    }
+    uint32_t status = 0;
+    for (uint32_t i = 0; i < depth && i < SNIC_COUNTOF(cmds); i++)
+        status |= nh_wait(&io, &cmds[i]);
+    reply(status, "%llu %llu", (unsigned long long)sum, (unsigned long long)pause / 1000000);
 }
 
 static void identify(const char *verb, uint32_t nsid)
@@ -227,6 +259,8 @@ static int carry_out(const char *verb, uint64_t a, uint64_t b, uint64_t c)
         credit(nsid);
     else if (strcmp(verb, "flow") == 0)
         flow(nsid, b, (int)c);
+    else if (strcmp(verb, "load") == 0)
+        load((uint32_t)a, (uint32_t)b, c);
     else if (strcmp(verb, "size") == 0 || strcmp(verb, "list") == 0)
         identify(verb, nsid);
     else if (strcmp(verb, "entries") == 0)
@@ -253,6 +287,7 @@ int main(int argc, char **argv)
     if (snic_net_uring_open(&host.net, host.loop, &n) != 0)
         return 1;
     host.hostnqn = argv[3];
+    host.entries = 128;
     host.hostid[0] = (uint8_t)strtoul(argv[4], NULL, 10);
     while (fgets(line, sizeof(line), stdin) != NULL) {
         unsigned long long a = 0, b = 0, c = 0;

@@ -511,5 +511,36 @@ def test_what_is_learned_is_kept(target, driver):
         t.start(["--fair"])
 
 
+def share(hosts, loads):
+    """Bytes that the first host read for each of the second, at the same time. Repeated until
+    neither paused for so long that what it had outstanding was not enough, which depends on the
+    machine alone; None: it never ran without pauses."""
+    for _ in range(20):
+        for h, (size, depth) in zip(hosts, loads):
+            h.send("load", size, depth, 1500)
+        results = [[int(word) for word in h.result()[1].split()] for h in hosts]
+        if all(pause < 100 for _, pause in results):
+            print("bytes:", results[0][0], results[1][0], flush=True)
+            return results[0][0] / results[1][0]
+    print("not judged: the hosts did not run without pauses", flush=True)
+    return None
+
+
+def test_group_shares_its_cap(target, driver):
+    """4 KiB beside 128 KiB reads under a group's cap: equal bytes, then by weight, which changes
+    while they are connected."""
+    lines = ["subsystem " + NQN, "host %s any" % NQN, "namespace %s 1 memory=8M" % NQN,
+             "group gold bytes=4M", "member %s gold" % HOST_A, "member %s gold" % HOST_B]
+    loads = [(4096, 120), (131072, 8)]
+    with serving(target, driver, lines, [(HOST_A, 1), (HOST_B, 2)], ["--fair"]) as (t, a, b):
+        a.good("connect")
+        b.good("connect")
+        ratio = share((a, b), loads)
+        assert ratio is None or 0.85 < ratio < 1.15, ratio
+        t.good("weight", HOST_B, "3")
+        ratio = share((a, b), loads)
+        assert ratio is None or 2.5 < 1 / ratio < 3.5, ratio
+
+
 if __name__ == "__main__":
     sys.exit(run([f for n, f in list(globals().items()) if n.startswith("test_")], sys.argv, 2))
