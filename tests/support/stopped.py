@@ -4,12 +4,18 @@ some calls with EINTR then, also without a handler of signals."""
 import signal
 import time
 
+LIMIT = 240  # seconds, against hangs only
+
 
 def await_state(process, state):
+    end = time.monotonic() + LIMIT
     while True:
         with open("/proc/%d/stat" % process.pid, encoding="ascii") as f:
-            if f.read().rsplit(")", 1)[1].split()[0] == state:
-                return
+            now = f.read().rsplit(")", 1)[1].split()[0]
+        if now == state:
+            return
+        assert now not in "ZX", "the program ended before its state was '%s'" % state
+        assert time.monotonic() < end, "the program's state is '%s', not '%s'" % (now, state)
         time.sleep(0.005)
 
 

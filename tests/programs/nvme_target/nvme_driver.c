@@ -9,25 +9,44 @@
  *   write NSID LBA BYTE | read NSID LBA    one block of 4096 bytes
  *   credit ON                          request credit, or no more
  *   flow NSID LBA BYTE                 a read, a write and a flush; the Dword1 of each completion
- *   load BYTES DEPTH MS    reads of namespace 1, so many at a time: bytes, the longest pause in ms
+ *   load BYTES DEPTH MS    reads of namespace 1, so many at a time: the bytes, without those of the
+ *                          first third of the time, and the longest time in ms in which this
+ *                          process was not scheduled
+ *   store BYTES DEPTH MS   the same with writes
  *   size NSID | list | ana | entries | clear NSID     identify, logs
  *   aer | event                            request events; wait for one
- * Commands of reservations are those of namespace 1.
+ * Commands of reservations are those of namespace 1. A command without an answer for LIMIT_S ends
+ * the driver.
  */
 #include "support.h"
 #include "support/nvmehost.h"
 
 #include "snicstore/loop.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { LIMIT_S = 300, LOAD_TICK_NS = 10000000 };
 
 static struct nh host;
 static struct nh_queue admin, io;
 static struct nh_cmd event;
 static unsigned char data[1 << 16];
 static int waits;
+static char line[256];
+
+static void no_answer(int number)
+{
+    static const char text[] = "nvme_driver: for 300 s no answer to: ";
+    SNIC_STATIC_ASSERT(LIMIT_S == 300, "the text");
+    (void)number;
+    (void)!write(2, text, sizeof(text) - 1);
+    (void)!write(2, line, strlen(line));
+    _exit(3);
+}
 
 static void reply(uint32_t status, const char *format, ...) SNIC_PRINTF(2, 3);
 static void reply(uint32_t status, const char *format, ...)
@@ -97,35 +116,54 @@ static void flow(uint32_t nsid, uint64_t lba, int byte)
     reply(status, "%s", text);
 }
 
-/* The pause is the longest time in which this process did not run, or nothing came. */
-static void load(uint32_t bytes, uint32_t depth, uint64_t ms)
+/* How late a timer is shows for how long this process was not scheduled, whatever comes. */
+struct load_tick {
+    struct snic_timer timer;
+    uint64_t due, late;
+};
+
+static void load_tick(struct snic_timer *t, uint64_t now_ns)
+{
+    struct load_tick *tick = SNIC_CONTAINER(t, struct load_tick, timer);
+    uint64_t now = snic_loop_clock(host.loop);
+    (void)now_ns;
+    if (now > tick->due)
+        tick->late = snic_max_u64(tick->late, now - tick->due);
+    tick->due = now + LOAD_TICK_NS;
+    snic_loop_arm(host.loop, t, tick->due);
+}
+
+static void load(uint8_t opcode, uint32_t bytes, uint32_t depth, uint64_t ms)
 {
     static struct nh_cmd cmds[128];
     static unsigned char buffer[128 << 10];
-    uint64_t sum = 0, pause = 0, at = snic_loop_now(host.loop), end = at + ms * 1000000;
+    struct load_tick tick = {.late = 0};
+    uint64_t sum = 0, now = snic_loop_clock(host.loop);
+    uint64_t counted = now + ms * 1000000 / 3, end = now + ms * 1000000;
+    snic_timer_init(&tick.timer, load_tick);
+    tick.due = now;
+    load_tick(&tick.timer, 0);
     for (uint32_t i = 0; i < depth && i < SNIC_COUNTOF(cmds); i++) {
-        nh_rw(&cmds[i], SNIC_NVME_IO_READ, 1, 0, bytes / 4096, buffer, bytes);
+        nh_rw(&cmds[i], opcode, 1, 0, bytes / 4096, buffer, bytes);
         if (nh_submit(&io, &cmds[i]) != 0)
             exit(1);
     }
-    while (at < end && !io.ended) {
+    for (; now < end && !io.ended; now = snic_loop_clock(host.loop)) {
         nh_once(&host);
-        uint64_t now = snic_loop_now(host.loop);
-        pause = snic_max_u64(pause, now - at);
-        at = now;
         for (uint32_t i = 0; i < depth && i < SNIC_COUNTOF(cmds); i++) {
             if (!cmds[i].done)
                 continue;
-            sum += bytes;
-            nh_rw(&cmds[i], SNIC_NVME_IO_READ, 1, 0, bytes / 4096, buffer, bytes);
+            sum += now >= counted ? bytes : 0;
+            nh_rw(&cmds[i], opcode, 1, 0, bytes / 4096, buffer, bytes);
             if (nh_submit(&io, &cmds[i]) != 0)
                 exit(1);
         }
     }
+    snic_loop_cancel(host.loop, &tick.timer);
     uint32_t status = 0;
     for (uint32_t i = 0; i < depth && i < SNIC_COUNTOF(cmds); i++)
         status |= nh_wait(&io, &cmds[i]);
-    reply(status, "%llu %llu", (unsigned long long)sum, (unsigned long long)pause / 1000000);
+    reply(status, "%llu %llu", (unsigned long long)sum, (unsigned long long)tick.late / 1000000);
 }
 
 static void identify(const char *verb, uint32_t nsid)
@@ -219,7 +257,7 @@ static void begin(const char *subnqn)
     reply(status, "connected");
 }
 
-static void secret(char *line)
+static void secret(void)
 {
     char *text = strchr(line, ' ') + 1;
     text[strcspn(text, "\n")] = 0;
@@ -260,7 +298,9 @@ static int carry_out(const char *verb, uint64_t a, uint64_t b, uint64_t c)
     else if (strcmp(verb, "flow") == 0)
         flow(nsid, b, (int)c);
     else if (strcmp(verb, "load") == 0)
-        load((uint32_t)a, (uint32_t)b, c);
+        load(SNIC_NVME_IO_READ, (uint32_t)a, (uint32_t)b, c);
+    else if (strcmp(verb, "store") == 0)
+        load(SNIC_NVME_IO_WRITE, (uint32_t)a, (uint32_t)b, c);
     else if (strcmp(verb, "size") == 0 || strcmp(verb, "list") == 0)
         identify(verb, nsid);
     else if (strcmp(verb, "entries") == 0)
@@ -279,7 +319,7 @@ static int carry_out(const char *verb, uint64_t a, uint64_t b, uint64_t c)
 int main(int argc, char **argv)
 {
     struct snic_net_uring_opts n = {.opts_size = sizeof(n), .pool_buffers = 256};
-    char line[256], verb[32];
+    char verb[32];
     if (argc != 5 || snic_net_addr_parse(&host.addr, argv[1]) != 0)
         return 2;
     if (snic_loop_uring_open(&host.loop, NULL) != 0)
@@ -289,15 +329,17 @@ int main(int argc, char **argv)
     host.hostnqn = argv[3];
     host.entries = 128;
     host.hostid[0] = (uint8_t)strtoul(argv[4], NULL, 10);
-    while (fgets(line, sizeof(line), stdin) != NULL) {
+    (void)signal(SIGALRM, no_answer);
+    while ((void)alarm(0), fgets(line, sizeof(line), stdin) != NULL) {
         unsigned long long a = 0, b = 0, c = 0;
+        (void)alarm(LIMIT_S);
         if (sscanf(line, "%31s %lli %lli %lli", verb, (long long *)&a, (long long *)&b,
                    (long long *)&c) < 1)
             continue;
         if (strcmp(verb, "connect") == 0)
             begin(argv[2]);
         else if (strcmp(verb, "secret") == 0)
-            secret(line);
+            secret();
         else if (strcmp(verb, "discover") == 0)
             begin(SNIC_NVME_DISCOVERY_NQN);
         else if (carry_out(verb, a, b, c) != 0)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from nvmectl import HOST_A, HOST_B, NQN, Target, answer, run
+from nvmectl import HOST_A, HOST_B, NQN, WAIT, Target, answer, run
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
 from stopped import stop_and_continue  # noqa: E402
@@ -342,15 +342,22 @@ def test_random_commands(binary):
 def test_ctl_is_stopped(binary):
     """And continued, as by the terminal, while it waits for the target."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(WAIT)
         s.bind(folder + "/s")
         s.listen()
         p = subprocess.Popen([binary, "ctl", "--socket", folder + "/s", "show"],
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        with s.accept()[0] as target:
-            assert target.recv(100).split() == [b"show"]
-            stop_and_continue(p)
-            target.sendall(b"a line\nok\n")
-        text = p.communicate(timeout=240)[0]
+        try:
+            with s.accept()[0] as target:
+                target.settimeout(WAIT)
+                assert target.recv(100).split() == [b"show"]
+                stop_and_continue(p)
+                target.sendall(b"a line\nok\n")
+            text = p.communicate(timeout=WAIT)[0]
+        finally:
+            p.kill()
+            p.wait()
+            p.stdout.close()
         assert p.returncode == 0 and text == b"a line\n", text
 
 

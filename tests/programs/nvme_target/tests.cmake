@@ -53,7 +53,7 @@ if(SNIC_PYTHON)
   if(TARGET solar_volume)
     add_test(NAME nvme_solar COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_nvme_solar.py
       $<TARGET_FILE:nvme_target> $<TARGET_FILE:nvme_driver> $<TARGET_FILE:solar_volume>)
-    set_tests_properties(nvme_solar PROPERTIES LABELS "nvmet" TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(nvme_solar PROPERTIES LABELS "nvmet" TIMEOUT 900 SKIP_RETURN_CODE 77)
   endif()
   if(NOT SNIC_SANITIZE) # whose runtime has to be first
     add_library(nvme_power MODULE ${CMAKE_CURRENT_LIST_DIR}/power_cut.c)
