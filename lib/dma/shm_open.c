@@ -124,12 +124,19 @@ static int dma_shm_equip(struct dma_shm *s, int fds[SNIC_DMA_SHM__FDS])
     return dma_shm_attach(s, ours[0], ours[2], ours[1], 0);
 }
 
+/** The connector closed it: what the user does for such a link would delay those who wait. */
+static int dma_shm_deserted(const struct dma_shm *s)
+{
+    char byte;
+    return recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /** HELLO came and fits: make the link and ask the user. */
 static void dma_shm_admit(struct dma_shm *s)
 {
     struct snic_dma_listener *n = s->listener;
     int fds[SNIC_DMA_SHM__FDS] = {-1, -1, -1};
-    int r = dma_shm_certify(s);
+    int r = dma_shm_deserted(s) ? SNIC_ECONNRESET : dma_shm_certify(s);
     if (r == 0)
         r = dma_shm_equip(s, fds);
     if (r != 0) {

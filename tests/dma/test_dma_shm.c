@@ -519,6 +519,57 @@ static void test_dma_shm_listener_of_the_dead_replaced(void **state)
     snic_loop_close(l);
 }
 
+struct late {
+    struct snic_loop *loop;
+    struct snic_dma_shm_opts opts;
+    int result;
+    _Atomic(int) over;
+};
+
+static void *late_connect(void *ctx)
+{
+    struct late *t = ctx;
+    struct snic_dma *d = NULL;
+    struct snic_dma_events e = {NULL, NULL, NULL, NULL};
+    t->result = snic_dma_shm_connect(&d, t->loop, &t->opts, &e);
+    atomic_store_explicit(&t->over, 1, memory_order_release);
+    return NULL;
+}
+
+/**
+ * A listener that did not run for a while does not make links for connectors that gave up in that
+ * time: what the user does for each may take so long that all who wait give up, again and again.
+ */
+static void test_dma_shm_connectors_that_gave_up_not_accepted(void **state)
+{
+    (void)state;
+    struct snic_loop *l = loop_open();
+    struct late t = {.loop = loop_open(),
+                     .opts = {.opts_size = sizeof(t.opts), .path = socket_path()}};
+    struct snic_dma_listener *s = NULL;
+    pthread_t thread;
+    uint32_t count = 0;
+    assert_int_equal(snic_dma_shm_listen(&s, l, &t.opts, no_accept, &count), 0);
+    t.opts.timeout_ms = 5;
+    for (int i = 0; i < 5; i++) {
+        (void)late_connect(&t);
+        assert_int_equal(t.result, SNIC_ETIMEDOUT);
+    }
+    t.over = 0;
+    t.opts.timeout_ms = 240000;
+    assert_int_equal(pthread_create(&thread, NULL, late_connect, &t), 0);
+    while (!atomic_load_explicit(&t.over, memory_order_acquire))
+        (void)snic_loop_once(l, 1000000);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(t.result, SNIC_ECONNREFUSED); /* by no_accept */
+    snic_dma_shm_unlisten(s);
+    for (int i = 0; i < 20; i++)
+        (void)snic_loop_once(l, 0);
+    assert_int_equal(count, 1);
+    snic_loop_close(t.loop);
+    snic_loop_close(l);
+}
+
 /** No listener, no answer, the wrong loop: each its own error. */
 static void test_dma_shm_connect_errors_told_apart(void **state)
 {
@@ -565,6 +616,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dma_shm_threads_ring_never_lost),
         cmocka_unit_test(test_dma_shm_stale_socket_replaced),
         cmocka_unit_test(test_dma_shm_listener_of_the_dead_replaced),
+        cmocka_unit_test(test_dma_shm_connectors_that_gave_up_not_accepted),
         cmocka_unit_test(test_dma_shm_connect_errors_told_apart),
     };
     return SUPPORT_MAIN(argc, argv, tests);
