@@ -282,6 +282,13 @@ static void quiet_done(struct snic_uring_op *op, int32_t res, uint32_t flags)
     t->res = res;
 }
 
+static void quiet_never(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)t;
+    (void)now_ns;
+    fail_msg("no completion in 240 s");
+}
+
 static void quiet_send(struct snic_loop *l, struct quiet *t, size_t size)
 {
     struct io_uring_sqe *sqe = loop_uring_sqe(l, &t->q.op);
@@ -297,6 +304,7 @@ static void test_loop_uring_quiet_send_success_silent_failure_wakes(void **state
     struct snic_loop *l = open_loop(NULL);
     struct quiet *t = calloc(1, sizeof(*t));
     struct snic_loop_stats a, b;
+    struct snic_timer limit;
     (void)state;
     assert_non_null(t);
     if (!loop_uring_quiet_able(l))
@@ -313,6 +321,8 @@ static void test_loop_uring_quiet_send_success_silent_failure_wakes(void **state
     assert_int_equal(t->done, 1);
     assert_int_equal(t->res, 100);
     assert_int_equal(loop_uring_outstanding(l), 0);
+    snic_timer_init(&limit, quiet_never);
+    snic_loop_arm(l, &limit, snic_loop_now(l) + UINT64_C(240000000000));
     quiet_send(l, t, 100);
     loop_uring_quiet_now(l);
     while (t->done == 1) /* it does not sleep */
@@ -325,6 +335,7 @@ static void test_loop_uring_quiet_send_success_silent_failure_wakes(void **state
     quiet_send(l, t, sizeof(t->bytes));
     while (t->done == 3)
         assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    snic_loop_cancel(l, &limit);
     assert_int_equal(t->res, -EAGAIN);
     assert_int_equal(loop_uring_outstanding(l), 0);
     (void)close(t->fd[0]);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct snic_ring_opts owned_opts(uint32_t kind, uint32_t discipline, uint32_t owners)
@@ -177,16 +178,20 @@ static void herd_start(struct herd *h, int who)
         child(h->mem, h->size, h->token[who], h->token[who]);
 }
 
-/* Take at least @p want records; gives up when nothing comes for long: the ring stalls. */
+/* The ring stalls when nothing comes for that long. */
+enum { NEVER_S = 110 };
+
+/* Take at least @p want records. */
 static int herd_take(struct herd *h, uint64_t want)
 {
     struct snic_ring_rec rec[16];
-    uint64_t got = 0, idle = 0;
+    time_t end = time(NULL) + NEVER_S;
+    uint64_t got = 0;
     int n, i;
 
     while (got < want) {
         n = snic_ring_peek(&h->c, rec, 16);
-        if (n < 0 || idle > 2000000) /* minutes */
+        if (n < 0 || time(NULL) > end)
             return -1;
         for (i = 0; i < n; i++) {
             struct payload v;
@@ -199,8 +204,9 @@ static int herd_take(struct herd *h, uint64_t want)
         if (n > 0 && snic_ring_release(&h->c, rec[n - 1].next) != 0)
             return -3;
         got += (uint64_t)n;
-        idle = n > 0 ? 0 : idle + 1;
-        if (n == 0)
+        if (n > 0)
+            end = time(NULL) + NEVER_S;
+        else
             usleep(50);
     }
     return 0;
@@ -209,11 +215,13 @@ static int herd_take(struct herd *h, uint64_t want)
 /* Certified death, then repair. SNIC_ENOENT: killed before it attached. */
 static int herd_bury(struct herd *h, int who)
 {
-    int e = SNIC_EAGAIN, tries;
+    int e = SNIC_EAGAIN;
+    time_t end;
 
     if (kill(h->pid[who], SIGKILL) != 0 || waitpid(h->pid[who], NULL, 0) != h->pid[who])
         return -1;
-    for (tries = 0; e == SNIC_EAGAIN && tries < 2000000; tries++) {
+    end = time(NULL) + NEVER_S;
+    while (e == SNIC_EAGAIN && time(NULL) <= end) {
         e = snic_ring_abandon(h->mem, h->size, h->token[who]);
         if (e == SNIC_EAGAIN)
             usleep(50);

@@ -18,6 +18,7 @@
 #define HOST_A "nqn.2026-11.example:a"
 #define HOST_B "nqn.2026-11.example:b"
 enum { BLOCK = 4096, FILE_BYTES = 16 << 20, ARGS = 32 };
+#define NEVER_NS UINT64_C(240000000000) /* against hangs only */
 
 static struct {
     pid_t pid;
@@ -392,8 +393,11 @@ static void test_nvme_target_ten_times_too_many_clients(void **state)
     connect_host(&g.a, &admin, &io);
     for (size_t i = 0; i < SNIC_COUNTOF(fd); i++)
         fd[i] = raw_connect();
-    while (nh_admin(&admin_b, &g.b) != 0) /* one of the last may have taken its place */
+    uint64_t end = snic_loop_clock(g.b.loop) + NEVER_NS;
+    while (nh_admin(&admin_b, &g.b) != 0) { /* one of the last may have taken its place */
         nh_close(&admin_b);
+        assert_true(snic_loop_clock(g.b.loop) < end);
+    }
     write_and_verify(&io, 9);
     for (size_t i = 0; i < SNIC_COUNTOF(fd); i++)
         close(fd[i]);
@@ -410,9 +414,13 @@ static void test_nvme_target_garbage(void **state)
     static const char *const soon[] = {"--connect-seconds", "1", NULL};
     (void)state;
     serve(soon);
+    uint64_t begin = snic_loop_clock(g.a.loop), end = begin + NEVER_NS;
     while (nh_admin(&admin, &g.a) != 0 || nh_io_queue(&io, &admin, 1) != 0) {
-        nh_close(&io); /* this process did not run for the second */
+        nh_close(&io);
         nh_close(&admin);
+        uint64_t now = snic_loop_clock(g.a.loop);
+        assert_true(now - begin >= 500000000 && now < end); /* it had its second, about */
+        begin = now;
     }
     for (uint64_t i = 0; i < 32; i++) {
         int fd = raw_connect();
