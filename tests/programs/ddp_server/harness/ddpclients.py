@@ -77,15 +77,16 @@ class Connection:
         return got
 
 
-class Patient:
-    """A client of one node that repeats, until some minutes have passed, what the node does not do
-    at the moment: one that gets no processor loses its lease. Of what may be repeated only."""
+class RetryingClient:
+    """A client of one node that repeats, until some minutes have passed or `end`, what the node
+    does not do at the moment: one that is not scheduled loses its lease. Of what may be repeated
+    only."""
 
-    def __init__(self, kind, node):
+    def __init__(self, kind, node, end=None):
         self.kind = kind
         self.node = node
         self.connection = None
-        self.end = time.monotonic() + ddpbox.PATIENCE
+        self.end = time.monotonic() + ddpbox.PATIENCE if end is None else end
         self.began = 0  # the attempt that was answered
 
     def __call__(self, *words):
@@ -482,15 +483,15 @@ class Scanner(threading.Thread):
             time.sleep(self.rng.random() / 2)
 
 
-def read_all(kind, keys, history, durability="default"):
+def read_all(kind, keys, history, end):
     """Reads each key at each node; @return how many reads had an answer, and values by key"""
     answers = 0
     values = {}
     for node in range(kind.nodes):
-        connection = Patient(kind, node)
+        connection = RetryingClient(kind, node, end)
         for key in keys:
             try:
-                got = connection(*kind.get(key, durability))
+                got = connection(*kind.get(key, "default"))
             except (OSError, Refusal) as e:
                 history.comment(f"final read of {key} at {node}: {e}")
                 continue

@@ -5,11 +5,15 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 import ddpbox
 import ddpclients
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../support"))
+from schedwaits import Waits  # noqa: E402
 
 
 class Cluster:
@@ -77,13 +81,13 @@ class Cluster:
     # ---- Actions ----
 
     def waits(self):
-        """Counts, from now on, how long the run's processes wait for a processor."""
+        """Counts, from now on, how long the run's processes are not scheduled."""
         def processes():
             nodes = [p.process for p in self.processes if p is not None]
             return [*nodes, *(d.process for d in self.disks),
                     *([self.network.process] if self.network else [])]
 
-        waits = ddpbox.Waits(processes)
+        waits = Waits(processes)
         waits.start()
         return waits
 

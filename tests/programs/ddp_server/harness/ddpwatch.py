@@ -250,10 +250,10 @@ def write_marks(kind, history, prefix, r):
     return set(tokens)
 
 
-def await_marks(kind, watchers, history, prefix):
+def await_marks(kind, watchers, history, prefix, end):
     """Each watcher of all keys shows keys that are written now. @return those that do not"""
     late = watchers
-    end, r = time.monotonic() + ddpbox.PATIENCE, 0
+    r = 0
     while late and time.monotonic() < end:
         tokens = write_marks(kind, history, prefix, r)
         r += 1
@@ -266,10 +266,10 @@ def await_marks(kind, watchers, history, prefix):
     return [w.name for w in late]
 
 
-def await_expired(kind, names):
-    """@return a key with a TTL that still exists at some node after minutes, or None"""
+def await_expired(kind, names, end):
+    """@return a key with a TTL that still exists at some node at `end`, or None"""
     for node in range(kind.nodes):
-        connection = ddpclients.Patient(kind, node)
+        connection = ddpclients.RetryingClient(kind, node, end)
         for name in names:
             while connection("EXISTS", name) == 1:
                 if time.monotonic() > connection.end:
