@@ -77,13 +77,21 @@ static void test_nvmet_share_cap_of_a_group(void **state)
     static const struct {
         uint32_t a, depth_a, b, depth_b, hosts, delay_us;
     } rows[] = {
-        {R4, 32, R128, 32, 2, 10},  {R4, 128, W128, 32, 2, 10}, {W4, 32, R128, 32, 2, 10},
-        {W4, 32, W128, 32, 2, 10},  {M4, 32, M128, 32, 2, 10},  {M4, 32, R128, 32, 2, 10},
-        {R4, 4, R128, 32, 2, 10},   {R4, 16, R128, 32, 2, 500}, {R4, 32, R128, 32, 8, 10},
-        {R4, 128, W128, 16, 8, 10}, {M4, 32, M128, 32, 8, 10},
+        {R4, 32, R128, 32, 2, 10},
+        {R4, 128, W128, 32, 2, 10},
+        {W4, 32, R128, 32, 2, 10},
+        {W4, 32, W128, 32, 2, 10},
+        {M4, 32, M128, 32, 2, 10},
+        {R4, 4, R128, 32, 2, 10},
+        {R4, 16, R128, 32, 2, 500},
+        {R4, 128, W128, 16, 8, 10},
+        /* By night only. */
+        {M4, 32, R128, 32, 2, 10},
+        {R4, 32, R128, 32, 8, 10},
+        {M4, 32, M128, 32, 8, 10},
     };
     (void)state;
-    for (size_t i = 0; i < SNIC_COUNTOF(rows); i++) {
+    for (size_t i = 0; i < SNIC_COUNTOF(rows) - (support_nightly() ? 0 : 3); i++) {
         hosts(rows[i].hosts, rows[i].a, rows[i].depth_a, rows[i].b, rows[i].depth_b);
         x.link.delay_min_ns = x.link.delay_max_ns = rows[i].delay_us * UINT64_C(1000);
         x.grouped = 1;
