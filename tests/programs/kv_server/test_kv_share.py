@@ -22,7 +22,7 @@ class Skip(Exception):
 
 def figures(node, *names):
     """Of INFO, once they stand still from one exchange of the roles to the next: twice a second, or
-    later if a role gets no processor. `messages` shows an exchange, since INFO is one."""
+    later if a role is not scheduled. `messages` shows an exchange, since INFO is one."""
     with node.conn() as c:
         last, messages = None, None
         end = time.monotonic() + WAIT
@@ -171,22 +171,25 @@ def test_full(ctx):
     if ctx.mode == "monolith":
         raise Skip("no director")
     with Server(ctx.binary, ctx.mode, connections=4, timeout=2) as node:
-        held, text = [], None
+        held, text, last = [], None, 0
         end = time.monotonic() + WAIT
         while text is None:
             assert time.monotonic() < end
+            begin = time.monotonic()
             c = node.conn()
             try:
                 if len(held) == 4:
                     text = c.reply()
                 elif c.cmd("PING") == "PONG":  # those that waited for the start may not be gone yet
                     held.append(c)
-            except Closed:  # one of the four was idle for two seconds by then
+                    last = begin if len(held) == 1 else last
+            except Closed:  # refused, and reset for what it had sent; or idle for two seconds
+                assert len(held) < 4 or time.monotonic() - last >= 1, "one was closed too early"
                 held = []
         assert text == "ERR max number of clients reached", text
         assert c.eof() == b""
         for h in held:  # two seconds later
-            assert h.eof() == b""
+            assert h.eof() == b"" and time.monotonic() - last >= 1
         while True:
             assert time.monotonic() < end
             try:

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import threading
+import time
 
 import ddpbox
 
@@ -46,12 +47,13 @@ class Pair:
     def numbers(self, count=COUNT, size=0):
         for i in range(count):
             self.out.sendto(b"%d " % i + b"x" * size, (self.net.address(0), 7000))
-        got, before = [], None
+        got, before, end = [], None, time.monotonic() + 300
         while len(got) < 3 * count:
             try:
                 got.append(int(self.to.recv(65536).split()[0]))
-            except TimeoutError:  # the forwarder has none left, or got no processor
+            except TimeoutError:  # the forwarder has none left, or was not scheduled
                 now = self.net("stats")
+                assert time.monotonic() < end, now
                 if now == before and now["waiting"] == "0":
                     break
                 before = now
