@@ -6,9 +6,11 @@
 # all their files in DIR, which is made anew; neither a manager nor authentication nor systemd. The
 # pool `kvfs` keeps one copy of each object. The process ids are in DIR/mon.pid and DIR/osd.N.pid,
 # clients find the cluster with CEPH_CONF=DIR/ceph.conf, and rados_down.sh stops it.
+# RADOS_UP_SECONDS: it fails after that time (240).
 # Needs the packages ceph-mon, ceph-osd and ceph-common. Exit code 0: the pool accepts writes.
 set -eu
 exec </dev/null
+end=$(($(date +%s) + ${RADOS_UP_SECONDS:-240}))
 dir=${1:?usage: rados_up.sh DIR [memstore|bluestore] [OSDS] [PORT]}
 store=${2:-memstore} osds=${3:-1} port=${4:-6789}
 
@@ -16,6 +18,10 @@ fail() {
     echo "rados_up.sh: $1" >&2
     [ -z "${2:-}" ] || tail -n 20 "$2" >&2
     exit 1
+}
+left() { # seconds, 1 at least
+    now=$(date +%s)
+    echo $((end > now ? end - now : 1))
 }
 # started PIDFILE LOG COMMAND...: in the background and in a session of its own
 started() {
@@ -85,7 +91,7 @@ monmaptool --create --fsid "$id" --addv a "[v2:127.0.0.1:$port]" "$dir/monmap" \
 ceph-mon -i a --mkfs --monmap "$dir/monmap" --keyring /dev/null >"$dir/log/mon.mkfs" 2>&1 ||
     fail "ceph-mon --mkfs failed:" "$dir/log/mon.mkfs"
 started "$dir/mon.pid" "$dir/log/mon.out" ceph-mon -i a -f --keyring /dev/null
-ceph --connect-timeout 240 mon dump >/dev/null 2>&1 ||
+ceph --connect-timeout "$(left)" mon dump >/dev/null 2>&1 ||
     fail "the monitor does not respond:" "$dir/log/mon.out"
 
 n=0
@@ -100,10 +106,12 @@ while [ "$n" -lt "$osds" ]; do
     started "$dir/osd.$n.pid" "$dir/log/osd.$n.out" ceph-osd -i "$n" -f
     n=$((n + 1))
 done
-i=0
-until ceph osd stat -f json 2>/dev/null | grep -q "\"num_up_osds\":$osds[,}]"; do
-    i=$((i + 1))
-    [ $i -le 2400 ] || fail "the OSDs do not come up:" "$dir/log/osd.0.out"
+up() {
+    ceph --connect-timeout "$(left)" osd stat -f json 2>/dev/null |
+        grep -q "\"num_up_osds\":${osds}[,}]"
+}
+until up; do
+    [ "$(date +%s)" -lt "$end" ] || fail "the OSDs do not come up:" "$dir/log/osd.0.out"
     sleep 0.1
 done
 ceph osd pool create kvfs 32 32 replicated >"$dir/log/pool" 2>&1 ||
@@ -111,7 +119,7 @@ ceph osd pool create kvfs 32 32 replicated >"$dir/log/pool" 2>&1 ||
 ceph osd pool set kvfs size 1 --yes-i-really-mean-it >/dev/null 2>&1 || true
 ceph osd pool application enable kvfs kvfs >/dev/null 2>&1 || true
 # A write returns when the placement groups are active.
-echo probe | timeout 240 rados -p kvfs put .probe - >"$dir/log/pool" 2>&1 ||
+echo probe | timeout "$(left)" rados -p kvfs put .probe - >"$dir/log/pool" 2>&1 ||
     fail "the pool accepts no write:" "$dir/log/pool"
 rados -p kvfs rm .probe
 echo "CEPH_CONF=$CEPH_CONF"
