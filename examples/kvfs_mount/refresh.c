@@ -77,15 +77,21 @@ pid_t km_refresh_end(struct km *m)
     return pid;
 }
 
-static void refresh_failed(void)
+static void refresh_failed(int late)
 {
-    ex_log(EX_WARNING, "the kernel may keep stale attributes and data from before the death");
+    if (late)
+        ex_log(EX_WARNING,
+               "the kernel may keep stale attributes and data from before the death: refreshing "
+               "them took more than %d s",
+               KM_REFRESH_SECONDS);
+    else
+        ex_log(EX_WARNING, "the kernel may keep stale attributes and data from before the death");
 }
 
 static void *refresh_run(void *arg)
 {
     struct km *m = arg;
-    siginfo_t info;
+    siginfo_t info = {.si_code = 0};
     pid_t pid = -1;
     int bad;
     int ended;
@@ -106,7 +112,7 @@ static void *refresh_run(void *arg)
     if (!bad)
         ex_log(EX_INFO, "the kernel's attributes and data from before the death are refreshed");
     else if (!ended)
-        refresh_failed();
+        refresh_failed(info.si_code == CLD_KILLED && info.si_status == SIGALRM);
     close(m->refresh_fd);
     atomic_store(&m->refreshing, KM_REFRESH_OVER);
     return NULL;
@@ -121,7 +127,7 @@ int km_refresh_start(struct km *m, int fd)
     m->refresh_fd = fd;
     atomic_store(&m->refreshing, KM_REFRESH_RUNS);
     if (pthread_create(&m->refresher, NULL, refresh_run, m) != 0) {
-        refresh_failed();
+        refresh_failed(0);
         close(fd);
         atomic_store(&m->refreshing, KM_REFRESH_NONE);
     }

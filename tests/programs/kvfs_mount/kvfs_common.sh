@@ -126,12 +126,13 @@ kvfs_ending() {
 # killed, and shown with what they wait for.
 kvfs_gone() { # [SECONDS]
     until=$(($(date +%s) + ${1:-600}))
-    while [ -n "$(kvfs_pid)$(kvfs_ending)" ]; do
+    while :; do
+        left="$(kvfs_pid) $(kvfs_ending)"
+        [ "$left" != " " ] || return 0
         [ "$(date +%s)" -lt $until ] || break
         sleep 0.05
     done
-    [ -n "$(kvfs_pid)" ] || return 0
-    for p in $(kvfs_pid); do
+    for p in $left; do
         echo "left: $p $(tr '\0' ' ' <"/proc/$p/cmdline" | tail -c 100) in" \
             "$(cat /proc/"$p"/task/*/wchan 2>/dev/null | tr '\0' ' ')"
         kill -9 "$p" 2>/dev/null

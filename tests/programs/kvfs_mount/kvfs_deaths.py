@@ -3,7 +3,7 @@
 """kvfs_deaths.py MNT COMMAND...: the requests of kvfs_deaths.sh to a mount.
 
 die PID VIEW N LOG  change names in a folder N, kill PID, continue, and record its contents; exit
-                code 3: the kernel was not notified of all in time (LOG has a line of it)
+                code 3: the kernel's refresh was ended by its time limit (LOG has a line of it)
 same VIEW N     it is what was recorded
 refresh HOST LOG  open files, kill the file system's process, stop the one that makes the kernel ask
                 anew for them when it is at it, and print its number
@@ -134,10 +134,19 @@ def by_descriptor(fd, number):
 
 REFRESHED = "the kernel's attributes and data from before the death are refreshed"
 NOT_REFRESHED = "the kernel may keep stale attributes"
+TOO_LONG = "from before the death: refreshing them took more than"
 
 
 def refreshes(log):
-    return log_count(log, REFRESHED), log_count(log, NOT_REFRESHED)
+    """How many were logged: done, not done, and of those because of the time that they took"""
+    return tuple(log_count(log, text) for text in (REFRESHED, NOT_REFRESHED, TOO_LONG))
+
+
+def too_long(log, before):
+    """Was one not done since? Only the time that it takes is no fault."""
+    now = refreshes(log)
+    assert now[1] - before[1] == now[2] - before[2], "the kernel was not refreshed: see the log"
+    return now[1] != before[1]
 
 
 def die(pid, out, n, log):
@@ -172,8 +181,8 @@ def die(pid, out, n, log):
     os.fsync(fd)
     os.close(fd)
     number = os.fstat(opened).st_ino
-    wait_for("no word of a refresh in the log", lambda: refreshes(log) != before)
-    if refreshes(log)[1] != before[1]:
+    wait_for("the end of a refresh is not logged", lambda: refreshes(log) != before)
+    if too_long(log, before):
         sys.exit(3)
     kept = by_descriptor(opened, number)
     found = view(folder)
@@ -239,13 +248,15 @@ def refresh(host, log):
     for n in range(900):
         os.open(f"{mnt}/open{n}", os.O_CREAT | os.O_RDWR)
     put(f"{mnt}/after", b"")  # and all before it is durable
-    found = True
+    found, end = True, time.monotonic() + LIMIT
     while found is True:  # it was too fast to be seen
+        assert time.monotonic() < end, f"in {LIMIT} s no process that refreshes was seen at work"
         wait_for("the kernel is refreshed for ever", lambda: not any(refreshers(host)))
         before = refreshes(log)
         kill_dpu(host)
         found = wait_for("no process refreshes the kernel",
                          lambda: stop_refresh(host) or refreshes(log) != before, 0.005)
+        too_long(log, before)
     print(found)
 
 
@@ -380,7 +391,7 @@ def traced(pid, log):
     t = threading.Thread(target=os.path.exists, args=(f"{mnt}/nobody-{pid}",))
     t.start()
     word = f"process {pid} has not responded for 30 s: it is stopped by a debugger"
-    wait_for("no word of the debugger", lambda: log_count(log, word))
+    wait_for("the debugger is not logged", lambda: log_count(log, word))
     assert ptrace(detach, pid, None, None) == 0, os.strerror(ctypes.get_errno())
     t.join()
 

@@ -15,7 +15,7 @@ refused() { # CODE TEXT COMMAND...
     timeout 600 "$@" >"$work/out" 2>&1
     rc=$?
     [ $rc = "$want" ] || fail "$*: exit $rc, expected $want: $(cat "$work/out")"
-    grep -q -e "$text" "$work/out" || fail "$*: no word of '$text': $(cat "$work/out")"
+    grep -q -e "$text" "$work/out" || fail "$*: not reported: '$text': $(cat "$work/out")"
 }
 away() {
     kvfs_unmount

@@ -18,7 +18,7 @@ for how in "" "--threads 2" "--two-process" "--two-process --cache-size 4M --cac
     # shellcheck disable=SC2086
     if [ -z "$work" ]; then kvfs_open $how; else kvfs_again $how; fi
     for way in map mapped-only write old-empty; do
-        timeout -s KILL 1800 python3 "$here/kvfs_sparse.py" "$mnt/$way" $way "$work/ready" \
+        timeout -s KILL 900 python3 "$here/kvfs_sparse.py" "$mnt/$way" $way "$work/ready" \
             2>"$work/workers.log" &
         writer=$!
         pids=$writer

@@ -12,15 +12,17 @@ snic_test_program(kvfs_posix SOURCES kvfs_posix.c kvfs_posix_names.c kvfs_posix_
 # kvfs_mount_test(NAME STORE everyday|nightly|eachK_WHAT OPTIONS SCRIPT ARGUMENT...)
 function(kvfs_mount_test name store scope options script)
   set(_labels "kvfs;fs;kvfs_mount;slow")
+  set(_timeout 2400) # the scripts' own limits are shorter
   if(scope STREQUAL nightly)
     list(APPEND _labels nightly)
+    set(_timeout 3600)
   elseif(scope MATCHES "^each")
     list(APPEND _labels ${scope})
     set(scope everyday)
   endif()
   add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/${script} ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS "${_labels}" SKIP_RETURN_CODE 77
-    TIMEOUT 3600 ENVIRONMENT "KVFS_MOUNT=$<TARGET_FILE:kvfs_mount>;\
+    TIMEOUT ${_timeout} ENVIRONMENT "KVFS_MOUNT=$<TARGET_FILE:kvfs_mount>;\
 KVFS_TOOL=$<TARGET_FILE:kvfs_tool>;KVFS_STORE=${store};KVFS_SCOPE=${scope};\
 KVFS_OPTIONS=${options};KVFS_SOURCE=${PROJECT_SOURCE_DIR}")
 endfunction()
@@ -160,6 +162,6 @@ endif()
 if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME kvfs_mount_program COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/kvfs_mount_program.sh)
   set_tests_properties(kvfs_mount_program PROPERTIES LABELS "fs;kvfs_mount;slow;waits"
-    SKIP_RETURN_CODE 77 TIMEOUT 3600
+    SKIP_RETURN_CODE 77 TIMEOUT 2400
     ENVIRONMENT "KVFS_MOUNT=$<TARGET_FILE:kvfs_mount>;KVFS_TOOL=$<TARGET_FILE:kvfs_tool>")
 endif()
