@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Clusters of ddp_server on loopback, for the tests of this folder."""
+import contextlib
 import os
 import random
 import shutil
@@ -11,52 +12,110 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
-from kvnode import Closed, Conn, Error, encode  # noqa: E402
+from kvnode import Closed, Conn, Error  # noqa: E402
+from schedwaits import Waits  # noqa: E402
 
 WAIT = 240  # seconds; against hangs only: machines are shared
+LIMIT = 840  # of a program, below ctest's
+TRIES, EXCUSED = 3, 6  # of a test; of refusals within one
+HORIZON = 5  # seconds for which a wait explains what the nodes refuse
 
 
-class Disturbed(Exception):
-    """A node got no processor for longer than its lease (0.4 s), and it shows."""
+class Inconclusive(Exception):
+    """A node was not scheduled for half of its lease: its test judges a node that was."""
 
 
-def undisturbed(reply):
-    """The reply, if it is none of a node that has no lease, or of a membership that changes."""
-    if isinstance(reply, Error) and reply.split()[0] in Client.DISTURBED:
-        raise Disturbed(reply)
+class Evidence:
+    """Nodes refuse, or do not know, when one of them was not scheduled for half of its lease: then
+    a test may repeat what was refused, so many times. Without evidence of it that is a failure."""
+
+    def __init__(self):
+        self.clusters = []  # that exist
+        self.waits = Waits(lambda: [p for k in list(self.clusters) for p in list(k.processes) if p])
+        self.begin()
+
+    def begin(self):
+        self.began, self.excused, self.allowed = time.monotonic(), 0, EXCUSED
+
+    def excuse(self, what, horizon=HORIZON):
+        """Something was refused, and will be repeated."""
+        now = time.monotonic()
+        longest = 0
+        while longest == 0 and time.monotonic() < now + HORIZON:
+            time.sleep(Waits.PERIOD)  # a wait is counted when it has ended
+            longest = self.waits.since(max(now - horizon, self.began))
+        self.excused += 1
+        print("refused (%d): %s; the longest wait for a processor was %.2f s" %
+              (self.excused, what, longest), flush=True)
+        assert longest > 0, "%s, and all nodes were scheduled in time, or it is not known" % what
+        assert self.excused <= self.allowed, "%s: %d refusals are too many" % (what, self.excused)
+
+    def inconclusive(self, what):
+        self.excuse(what, WAIT)  # it may have been refused long before it is read
+        raise Inconclusive(what)
+
+
+evidence = Evidence()
+
+
+def conclusive(reply):
+    """The reply, unless it is that of a node that has no lease, or of a changing membership."""
+    if isinstance(reply, Error) and reply.split()[0] in Client.INCONCLUSIVE:
+        evidence.inconclusive(reply)
     return reply
 
 
 class Client(Conn):
     """What the node refuses because it serves no client at the moment was not done: cmd() repeats
-    it. ask() does not."""
+    it where there is evidence for the cause. ask() does not."""
 
     REFUSALS = "CLUSTERDOWN", "LOADING", "NOREPLICAS"
-    DISTURBED = REFUSALS + ("UNKNOWN",)
+    INCONCLUSIVE = REFUSALS + ("UNKNOWN",)
 
     def ask(self, *args):
         return super().cmd(*args)
 
     def cmd(self, *args):
-        end = time.monotonic() + WAIT
+        end, excused = time.monotonic() + WAIT, False
         while True:
             reply = self.ask(*args)
-            if not isinstance(reply, Error) or reply.split()[0] not in self.REFUSALS or (
-                    time.monotonic() >= end):
-                return undisturbed(reply)
+            if not isinstance(reply, Error) or reply.split()[0] not in self.REFUSALS:
+                return conclusive(reply)
+            if not excused:
+                evidence.excuse("%.60r: %s" % (args, reply))
+                excused = True
+            assert time.monotonic() < end, "%.60r is refused for %d s: %s" % (args, WAIT, reply)
             time.sleep(0.03)
 
 
 def repeated(test, *arguments):
-    """A test, again when it was disturbed; the tenth time that is no machine's fault."""
-    for attempt in range(10):
+    for attempt in range(TRIES):
+        evidence.begin()
         try:
             test(*arguments)
             return
-        except Disturbed as e:
-            print("disturbed:", test.__name__, e, flush=True)
-            if attempt == 9:
+        except Inconclusive as e:
+            print("inconclusive:", test.__name__, e, flush=True)
+            if attempt == TRIES - 1:
                 raise
+
+
+def late(*_):
+    raise AssertionError("the tests are not done in %d s" % LIMIT)
+
+
+def carry_out(tests, names, *arguments):
+    """The tests of these names, or all: functions by name."""
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT)
+    evidence.waits.start()
+    for name in names or tests:
+        repeated(tests[name], *arguments)
+        print("ok", name, flush=True)
+
+
+def tests_of(names):
+    return {n[5:]: f for n, f in names.items() if n.startswith("test_")}
 
 
 def free_ports(count, each):
@@ -88,6 +147,7 @@ class Cluster:
         self.ports = [ports[nodes] + i for i in range(nodes)]
         self.processes = [None] * nodes
         self.config = None
+        evidence.clusters.append(self)
 
     def command(self, i, found=False, options=()):
         peers = ",".join("127.0.0.1:%d" % p for p in self.peers)
@@ -107,14 +167,21 @@ class Cluster:
     def found(self):
         for i in range(self.nodes):
             self.start(i, True)
-        for i in range(self.nodes):
-            self.wait(i)
-        return self
+        return self.ready(range(self.nodes), self.wait)
 
     def found_alone(self):
-        """The only node, without waiting: it has a password."""
+        """The only node, without waiting until it serves: it has a password."""
         self.start(0, True)
-        self.conn(0).close()
+        return self.ready([0], lambda i: self.conn(i).close())
+
+    def ready(self, nodes, wait):
+        """As __exit__ is not called when `with` has not begun, nodes must not stay."""
+        try:
+            for i in nodes:
+                wait(i)
+        except BaseException:
+            self.destroy()
+            raise
         return self
 
     def conn(self, i):
@@ -152,18 +219,21 @@ class Cluster:
                 assert time.monotonic() < end and self.processes[i].poll() is None, self.log(i)
 
     def put(self, i, items):
-        """Keys and values, at node i. A node that did not get a processor for longer than its lease
-        refuses, or does not know: a write of the same value is repeated."""
-        end, left = time.monotonic() + WAIT, list(items)
+        """Keys and values, at node i: a write of the same value may be repeated."""
+        left = list(items)
+        evidence.allowed += len(left) // 800  # of every second batch
         with self.conn(i) as c:
             while left:
                 some, left = left[:400], left[400:]
                 for key, value in some:
                     c.send("SET", key, value)
                 replies = [c.reply() for _ in some]
-                again = [item for item, r in zip(some, replies) if r != "OK"]
-                assert not again or time.monotonic() < end, (replies[-1], self.log(i))
-                left = again + left
+                again = [(item, r) for item, r in zip(some, replies) if r != "OK"]
+                for item, r in again:
+                    assert str(r).split()[0] in Client.INCONCLUSIVE, (item[0], r)
+                if again:
+                    evidence.excuse("%d writes: %s" % (len(again), again[-1][1]))
+                left = [item for item, _ in again] + left
 
     def log(self, i):
         with open(os.path.join(self.directory, "%d.log" % i), encoding="utf-8") as f:
@@ -182,7 +252,18 @@ class Cluster:
         self.processes[i] = None
         return code
 
+    @contextlib.contextmanager
+    def stopped(self, i):
+        """What the test does meanwhile is short, or evidence."""
+        began = time.monotonic()
+        self.processes[i].send_signal(signal.SIGSTOP)
+        yield
+        self.processes[i].send_signal(signal.SIGCONT)
+        evidence.waits.add(time.monotonic() - began)
+
     def destroy(self):
+        if self in evidence.clusters:
+            evidence.clusters.remove(self)
         for p in self.processes:
             if p is not None:
                 p.send_signal(signal.SIGCONT)
@@ -203,5 +284,49 @@ def refused(reply, *words):
         assert w in str(reply), "%r without %r" % (reply, w)
 
 
-__all__ = ["Client", "Closed", "Cluster", "Disturbed", "Error", "WAIT", "encode", "free_ports",
-           "refused", "repeated", "undisturbed"]
+def fields(reply):
+    """An array of names and values."""
+    return dict(zip((n.decode() for n in reply[::2]), reply[1::2]))
+
+
+def settled(k, i, **want):
+    """Until each shard of node i reports these, and nothing is vacant."""
+    def right(reply):
+        for s in reply[5]:
+            s = fields(s)
+            if s["vacant"] or any(s[n] != v for n, v in want.items()):
+                return False
+        return True
+    k.until(i, "CLUSTER", "STATE", want=right)
+
+
+def run(*command, code=0):
+    p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
+                       check=False)
+    text = p.stdout.decode()
+    if p.returncode == 1 != code and any(": %s " % w in text for w in Client.INCONCLUSIVE):
+        evidence.inconclusive(text)
+    assert p.returncode == code, (p.returncode, text)
+    return text
+
+
+def shows(*command, code=0, want):
+    """What it prints once that is as wanted: a node may have no lease for a moment."""
+    end = time.monotonic() + WAIT
+    while True:
+        p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
+                           check=False)
+        text = p.stdout.decode()
+        if p.returncode == code and want(text):
+            return text
+        assert time.monotonic() < end, (p.returncode, text)
+        time.sleep(0.1)
+
+
+def ends(k, i, options, *words, found=False):
+    p = subprocess.run(k.command(i, found, options), stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=WAIT, check=False)
+    text = p.stdout.decode()
+    assert p.returncode in (1, 2), (p.returncode, text)
+    for w in words:
+        assert w in text, "%r without %r" % (text, w)

@@ -9,12 +9,10 @@ import signal
 import sys
 import time
 
-from ddpserver import Cluster
+from ddpserver import Cluster, carry_out
 
 
-def main():
-    library = sys.argv[2]
-    binary = sys.argv[1]
+def replies_without_memory(binary, library):
     os.environ["LD_PRELOAD"] = library
     with Cluster(binary, nodes=1) as k:
         k.start(0, True)
@@ -38,8 +36,7 @@ def main():
             assert after[2] == b"put" and after[4] == b"2", after
             number = [int(e[6].split(b":")[3]) for e in (begin, got, after)]
             assert number[1] == number[0] + 4 and number[2] == number[1] + 1, number
-    print("ok")
 
 
 if __name__ == "__main__":
-    main()
+    carry_out({"replies without memory": replies_without_memory}, [], *sys.argv[1:3])

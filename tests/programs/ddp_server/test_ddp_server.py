@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Three real nodes: commands, durability, deaths, start-up errors.
+"""Three real nodes: commands, durability, watches, start-up errors.
 
     test_ddp_server.py BINARY [NAME ...]
 """
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 
-from ddpserver import (WAIT, Client, Closed, Cluster, Disturbed, Error, encode, free_ports, refused,
-                       repeated, undisturbed)
-from stopped import stop_and_continue
+from ddpserver import (WAIT, Cluster, Error, carry_out, conclusive, ends, evidence, free_ports,
+                       refused, tests_of)
+from kvnode import encode
 
 
 def test_commands_of_one_key(binary):
@@ -68,7 +67,7 @@ def test_pipelines_keep_their_order(binary):
                 c.send(*command)
                 want.append(reply)
         for i, w in enumerate(want):
-            got = undisturbed(c.reply())
+            got = conclusive(c.reply())
             assert got == w, "reply %d: %r, not %r" % (i, got, w)
 
 
@@ -104,7 +103,7 @@ def test_reads_in_a_row(binary):
             send(b"1" * 50, "GET", "r1")
         c.raw(data)
         for i, w in enumerate(want):
-            got = undisturbed(c.reply())
+            got = conclusive(c.reply())
             assert got == w, "reply %d: %r, not %r" % (i, got, w)
         # replies are in the protocol's version of their command
         c.raw(encode("GET", "r100") + encode("HELLO", "3") + encode("GET", "r100") +
@@ -117,7 +116,7 @@ def test_reads_in_a_row(binary):
             c.send("GET", "r3")
         other.close()
         for i in range(20):
-            assert undisturbed(c.reply()) == b"3" * 50
+            assert conclusive(c.reply()) == b"3" * 50
 
 
 def test_refused_by_name(binary):
@@ -150,8 +149,8 @@ def test_connections(binary):
         refused(c.cmd("AUTH", "wrong"), "WRONGPASS")
         hello = c.cmd("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "me")
         assert hello[hello.index(b"proto") + 1] == 3 and c.cmd("CLIENT", "GETNAME") == b"me"
-        while isinstance(c.cmd("GET", "a"), Error):  # it does not serve yet
-            pass
+        while isinstance(c.ask("GET", "a"), Error):  # it does not serve yet
+            time.sleep(0.02)
         assert c.cmd("CONFIG", "GET", "requirepass") == [b"requirepass", b"secret"]
         assert 0 < int(c.cmd("CONFIG", "GET", "maxmemory-clients")[1]) <= 1 << 30  # the default
         assert c.cmd("RESET") == "RESET"
@@ -224,7 +223,7 @@ def changes(conn, count, overflows=False):
         word, number, kind, key, value, _, position = conn.reply()
         assert word == b"watch"
         if kind == b"overflow" and not overflows:
-            raise Disturbed("a node was out, and has learned what it missed")
+            evidence.inconclusive("a watch has overflowed: a node was out, and has learned")
         out.append((number, kind.decode(), key, value))
     return out, position
 
@@ -269,375 +268,6 @@ def test_watches(binary):
         k.until(1, "INFO", "clients", want=lambda r: b"connected_clients:1\r\n" in r)
 
 
-def fields(reply):
-    """An array of names and values."""
-    return dict(zip((n.decode() for n in reply[::2]), reply[1::2]))
-
-
-def test_a_node_dies_and_returns(binary):
-    with Cluster(binary, shards=2).found() as k:
-        c = k.conn(0)
-        k.put(0, (("k%d" % i, "before%d" % i) for i in range(300)))
-        k.kill(2)
-        k.until(0, "SET", "k0", "while", want=lambda r: r == "OK")
-        k.put(0, (("k%d" % i, "while%d" % i) for i in range(1, 100)))
-        assert c.cmd("DEL", "k299") == 1
-        k.start(2)
-        k.wait(2)
-        d = k.conn(2)
-        assert d.cmd("GET", "k0") == b"while" and d.cmd("GET", "k299") is None
-        for i in range(1, 299):
-            assert d.cmd("GET", "k%d" % i) == b"%s%d" % (b"while" if i < 100 else b"before", i)
-        if k.log(2).count("is learning the keys") > 2:
-            raise Disturbed("a shard has learned more than once")
-        got = [fields(fields(s)["progress"]) for s in d.cmd("CLUSTER", "STATE")[5]]
-        assert all(p["learning"] == p["unconfirmed"] == p["reading"] == 0 for p in got), got
-        assert sum(p["confirmed"] for p in got) >= 199 and all(p["read_total"] for p in got), got
-        assert 100 <= sum(p["pulled"] for p in got) <= 101, got
-        assert k.log(2).count("has opened its log") >= 2 and "has learned" in k.log(2), k.log(2)
-        for i in range(3):  # all at once, as by a power failure
-            k.kill(i)
-        for i in range(3):
-            k.start(i)
-        for i in range(3):
-            k.wait(i)
-        c = k.conn(1)
-        for i in range(1, 299):
-            assert c.cmd("GET", "k%d" % i) == b"%s%d" % (b"while" if i < 100 else b"before", i)
-
-
-def test_one_of_three_refuses_writes(binary):
-    with Cluster(binary).found() as k:
-        c = k.conn(0)
-        assert c.cmd("SET", "a", "1") == "OK"
-        k.kill(1)
-        k.kill(2)
-        k.until(0, "GET", "a", want=lambda r: isinstance(r, Error))
-        refused(c.ask("SET", "a", "2"), "CLUSTERDOWN")
-        assert c.cmd("PING") == "PONG"
-        k.start(1)
-        k.wait(0)
-        assert c.cmd("GET", "a") == b"1"
-        k.until(0, "SET", "a", "3", want=lambda r: r == "OK")
-
-
-def test_a_ttl_that_is_over(binary):
-    """The key is there until its deletion is possible again; it is none that has no TTL."""
-    with Cluster(binary, options=["--min-full", "3"]).found() as k:
-        c = k.conn(0)
-        for ttl in (1.5, 6, 24):  # it is over when no deletion is possible
-            began = time.monotonic()
-            assert c.cmd("SET", "a", "1", "PX", "%d" % (ttl * 1000)) == "OK"
-            k.kill(2)
-            k.until(0, "SET", "b", "1", want=lambda r: "NOREPLICAS" in str(r))
-            left = began + ttl - time.monotonic()
-            if left > 0:
-                break
-            k.start(2)
-            k.wait(2)
-        else:
-            raise Disturbed("the TTL was over before a node's end was noticed")
-        time.sleep(left + 0.5)
-        assert c.cmd("GET", "a") == b"1" and c.cmd("PTTL", "a") in (0, 1)
-        assert c.cmd("STORE", "GET", "a")[4] == 1
-        assert c.cmd("SCANKEYS", "", "PREFIX", "a", "VALUES") == [b"", [b"a", b"1", 1]]
-        k.start(2)
-        k.until(0, "EXISTS", "a", want=lambda r: r == 0)
-
-
-def test_two_nodes(binary):
-    """One death stops writes, unless there is a witness and --min-full 1."""
-    with Cluster(binary, nodes=2, options=["--request-timeout", "2"]).found() as k:
-        c = k.conn(0)
-        assert c.cmd("SET", "a", "1") == "OK"
-        k.kill(1)
-        for _ in range(3):
-            c.send("SET", "a", "2")  # the last one is answered, too, though it waits for others
-        c.send("MGET", "a", "b")
-        first = c.reply()
-        if isinstance(first, Error) and first.split()[0] in ("CLUSTERDOWN", "NOREPLICAS"):
-            raise Disturbed("the node's end was noticed before the command came")
-        refused(first, "UNKNOWN")
-        while isinstance(c.reply(), Error) and len(c.data) > c.at:
-            pass
-        k.until(0, "SET", "a", "2", want=lambda r: isinstance(r, Error))
-        k.start(1)
-        k.until(0, "SET", "a", "3", want=lambda r: r == "OK")
-    with Cluster(binary, options=["--witness", "2", "--min-full", "1"]) as k:
-        for i in range(3):
-            k.start(i, True)
-        k.wait(0)
-        c = k.conn(0)
-        assert c.cmd("SET", "a", "1") == "OK"
-        k.kill(1)
-
-        def takes(reply):
-            if "waits for the nodes of the last membership" in str(reply):
-                raise Disturbed("node 0 was out when node 1 ended")
-            return reply == "OK"
-        k.until(0, "SET", "a", "2", want=takes)
-        refused(k.conn(2).ask("GET", "a"), "CLUSTERDOWN")
-
-
-def test_a_lease_that_has_just_ended(binary):
-    """The error does not contradict itself: the node is stopped for longer than its lease."""
-    with Cluster(binary, nodes=1).found() as k:
-        c, errors = k.conn(0), []
-        while len(errors) < 3:
-            k.processes[0].send_signal(signal.SIGSTOP)
-            for i in range(20):
-                c.send("GET", "k%d" % i)
-                c.send("SET", "k%d" % i, "v")
-            time.sleep(0.6)
-            k.processes[0].send_signal(signal.SIGCONT)
-            errors += [r for r in (c.reply() for _ in range(40)) if isinstance(r, Error)]
-        for e in errors:
-            assert "lease" in str(e), e
-
-
-def test_orderly_end(binary):
-    with Cluster(binary).found() as k:
-        c = k.conn(2)
-        for i in range(200):
-            c.send("SET", "e%d" % i, "v")
-        assert c.reply() == "OK"
-        assert k.kill(2, signal.SIGTERM) == 0
-        done = 1
-        try:
-            while c.reply() == "OK":
-                done += 1
-        except Closed:
-            pass
-        k.until(0, "GET", "e0", want=lambda r: r == b"v")
-        d = k.conn(0)
-        assert sum(d.cmd("GET", "e%d" % i) == b"v" for i in range(200)) >= done
-
-
-def run(*command, code=0):
-    p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
-                       check=False)
-    text = p.stdout.decode()
-    if p.returncode == 1 != code and any(": %s " % w in text for w in Client.DISTURBED):
-        raise Disturbed(text)
-    assert p.returncode == code, (p.returncode, text)
-    return text
-
-
-def shows(*command, code=0, want):
-    """What it prints once that is as wanted: a node may have no lease for a moment."""
-    end = time.monotonic() + WAIT
-    while True:
-        p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
-                           check=False)
-        text = p.stdout.decode()
-        if p.returncode == code and want(text):
-            return text
-        assert time.monotonic() < end, (p.returncode, text)
-        time.sleep(0.1)
-
-
-def test_founding_ctl_and_backup(binary):
-    with Cluster(binary, shards=2) as k:
-        conf = os.path.join(k.directory, "c.conf")
-        run(binary, "found", "--file", conf, "--shards", "2", "--peers",
-            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
-            ",".join("127.0.0.1:%d" % p for p in k.ports))
-        assert "exists" in run(binary, "found", "--file", conf, "--peers", "127.0.0.1:1", code=1)
-        assert os.stat(conf + ".key").st_mode & 0o777 == 0o600
-        k.config = conf
-        k.found()
-        c = k.conn(0)
-        k.put(0, (("k%d" % i, "value %d" % i * (i % 50)) for i in range(1500)))
-        assert c.cmd("SET", "ttl", "x", "PX", "1000000") == "OK"
-        refused(c.cmd("ADMIN", "DRAIN"), "NOPERM")
-        refused(c.cmd("MEMBERS", "REMOVE", "1"), "NOPERM")
-        refused(c.cmd("ADMIN", "PROVE", "00" * 32), "WRONGPASS")
-        shows(binary, "ctl", "status", "--config", conf, want=lambda text: (
-            text.count("serves"), text.count("full 0,1,2"), text.count(": up")) == (6, 6, 12))
-        other = os.path.join(k.directory, "other.key")
-        with open(other, "w", encoding="utf-8") as f:
-            f.write("ab" * 32 + "\n")
-        assert "read by others" in run(binary, "ctl", "status", "--cluster-key", other, code=1)
-        os.chmod(other, 0o600)
-        at = "127.0.0.1:%d" % k.ports[1]
-        text = run(binary, "ctl", "drain", "--config", conf, code=2)
-        assert "--connect is missing" in text, text
-        text = run(binary, "ctl", "drain", "--config", conf, "--connect", at, "--node", "2", code=2)
-        assert "--node is of add, remove and replace" in text, text
-        wrong = run(binary, "ctl", "drain", "--cluster-key", other, "--connect", at, code=1)
-        assert "not the cluster's key" in wrong, wrong
-        backup = os.path.join(k.directory, "backup")
-        assert "1501 keys" in run(binary, "ctl", "backup", "--config", conf, "--file", backup)
-        fifo = os.path.join(k.directory, "fifo")
-        os.mkfifo(fifo)
-        text = run(binary, "ctl", "backup", "--config", conf, "--file", fifo, code=1)
-        assert "not a regular file" in text, text
-        for i in range(0, 1500, 2):
-            c.cmd("DEL", "k%d" % i)
-        assert c.cmd("SET", "k1", "newer") == "OK"
-        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup, "--if-absent")
-        assert "750 keys restored" in text and "751 existed" in text, text
-        assert c.cmd("GET", "k1") == b"newer" and c.cmd("DBSIZE") == 1501
-        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup)
-        assert "1501 keys" in text and "kept" not in text, text
-        assert c.cmd("SET", "newer", "1") == c.cmd("SET", "newest", "1") == "OK"
-        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup)
-        assert "1501 keys" in text and "2 that the file does not have are kept" in text, text
-        assert c.cmd("DEL", "newer", "newest") == 2
-        for i in range(1500):
-            assert c.cmd("GET", "k%d" % i) == b"value %d" % i * (i % 50)
-        assert 900000 < c.cmd("PTTL", "ttl") <= 1000000
-        with open(backup, "r+b") as f:
-            f.seek(5000)
-            f.write(b"\xff")
-        text = run(binary, "ctl", "restore", "--config", conf, "--file", backup, code=1)
-        assert "damaged" in text, text
-        assert "ends" in run(binary, "ctl", "drain", "--config", conf, "--connect", at)
-        assert k.processes[1].wait(WAIT) == 0
-        k.processes[1] = None
-        # its disk is lost: the node is replaced by one with an empty directory
-        shutil.rmtree(os.path.join(k.directory, "1"))
-        run(binary, "ctl", "replace", "--config", conf, "--node", "1")
-        k.start(1)
-        k.wait(1)
-        with k.conn(1) as d:
-            assert d.cmd("DBSIZE") == 1501 and d.cmd("GET", "k42") == b"value 42" * 42
-        settled(k, 0, full=[0, 1, 2])
-        text = shows(binary, "ctl", "status", "--config", conf, want=lambda text: (
-            text.count("min_full 2,") == 6 and "refused" not in text))
-        own = text.split(": node 1 of 3\n")[1].split(": node 2 of 3\n")[0]
-        assert own.count("has learned: 100% of the keys compared") == 2, text
-        k.kill(1)
-        # a node with another key is no node of this cluster
-        k.start(1, options=["--cluster-key", other])
-        k.until(0, "CLUSTER", "STATE", want=lambda r: b"down" in str(r).encode())
-        refused(k.until(1, "GET", "k1", want=lambda r: "cluster key" in str(r)), "CLUSTERDOWN")
-        for key, words in ((["--cluster-key", other],
-                            "has another cluster key than the other nodes (--cluster-key)"),
-                           ([], "not the cluster's key that this node has")):
-            shows(binary, "ctl", "status", "--config", k.config, *key, code=1,
-                  want=lambda text, words=words: words in text)
-        k.logs(1, "no connection with node 0: key:", "node 2: key:",
-               "no other node has this node's cluster key")
-        k.logs(0, "no connection with node 1: key:")
-
-
-def test_ctl_is_stopped(binary):
-    """And continued, as by the terminal, while it waits for a node."""
-    with Cluster(binary, nodes=1) as k, socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        s.listen()
-        key = os.path.join(k.directory, "key")
-        with open(key, "w", encoding="utf-8", opener=lambda n, f: os.open(n, f, 0o600)) as f:
-            f.write("ab" * 32 + "\n")
-        p = subprocess.Popen([binary, "ctl", "drain", "--cluster-key", key, "--connect",
-                              "127.0.0.1:%d" % s.getsockname()[1]], stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT)
-        with s.accept()[0] as node:
-            assert b"CHALLENGE" in node.recv(100)
-            stop_and_continue(p)
-            node.sendall(b"-ERR tomorrow\r\n")
-            text = p.communicate(timeout=WAIT)[0]
-        assert p.returncode == 1 and b"is not a ddp_server" in text, text  # not: interrupted
-
-
-def test_a_lost_disk_has_no_vote(binary):
-    """A node that was started with an empty directory and without `replace`."""
-    with Cluster(binary) as k:
-        k.config = os.path.join(k.directory, "c.conf")
-        run(binary, "found", "--file", k.config, "--peers",
-            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
-            ",".join("127.0.0.1:%d" % p for p in k.ports))
-        k.found()
-        status = (binary, "ctl", "status", "--config", k.config)
-        shows(*status, want=lambda text: "no vote" not in text)
-        k.kill(1)
-        shutil.rmtree(os.path.join(k.directory, "1"))
-        k.start(1)
-        k.wait(1)
-        text = shows(*status, code=1, want=lambda text: (
-            text.count("serves"), text.count("has no vote")) == (3, 1))
-        assert "`ddp_server ctl replace --node 1`" in text, text
-        assert "has no vote" in k.log(1), k.log(1)
-        run(binary, "ctl", "replace", "--config", k.config, "--node", "1")
-        k.until(1, "CLUSTER", "STATE",
-                want=lambda r: all(fields(s)["vote"] == 1 and fields(s)["serves"] for s in r[5]))
-        settled(k, 0, full=[0, 1, 2])
-        k.kill(0)  # the two others are a majority
-        k.until(1, "SET", "k", "v", want=lambda r: r == "OK")
-
-
-def test_replace_of_a_node_that_learns(binary):
-    """Started with an empty directory, replaced while it learns: the directory is not void. Of the
-    two shards one may be heard, or learn, before the other."""
-    with Cluster(binary, shards=2) as k:
-        k.config = os.path.join(k.directory, "c.conf")
-        run(binary, "found", "--file", k.config, "--shards", "2", "--peers",
-            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
-            ",".join("127.0.0.1:%d" % p for p in k.ports))
-        k.found()
-        k.put(0, (("k%d" % i, "v" * 4000) for i in range(8000)))
-        k.kill(1)
-        k.until(0, "CLUSTER", "STATE", want=lambda r: not any(
-            1 in fields(s)["hears"] + fields(s)["full"] for s in r[5]))
-        shutil.rmtree(os.path.join(k.directory, "1"))
-        k.start(1)
-        at = ("--config", k.config, "--connect", "127.0.0.1:%d" % k.ports[0])
-        refusals = []
-
-        def replaced(reply):
-            if not refusals and not any(fields(s)["learners"] for s in reply[5]):
-                return False
-            p = subprocess.run([binary, "ctl", "replace", *at, "--node", "1"],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
-                               check=False)
-            refusals.append(p.stdout.decode())
-            # the shards refuse each for itself: the last try of a ctl may have been the change
-            return p.returncode == 0 or len(refusals) > 1 and "has its vote" in refusals[-1]
-
-        def votes(reply):
-            shards = [fields(s) for s in reply[5]]
-            if any(b"was removed or replaced" in s["state"] for s in shards):
-                raise Disturbed("replaced a second time: a shard took the node for dead")
-            return all(s["vote"] == 1 and s["serves"] for s in shards)
-        k.until(0, "CLUSTER", "STATE", want=replaced)
-        k.until(1, "CLUSTER", "STATE", want=votes)
-        settled(k, 0, full=[0, 1, 2])
-        p = subprocess.run([binary, "ctl", "replace", *at, "--node", "1"], stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, timeout=WAIT, check=False)
-        text = p.stdout.decode()
-        if p.returncode == 0 or "TRYAGAIN" in text:
-            raise Disturbed("a shard has taken the node for dead")
-        assert "ERR node 1 is alive" in text and "stop it first" in text, text
-
-
-def test_status_of_a_witness(binary):
-    """It serves no client, and that is no error."""
-    with Cluster(binary) as k:
-        k.config = os.path.join(k.directory, "c.conf")
-        run(binary, "found", "--file", k.config, "--witness", "2", "--min-full", "1", "--peers",
-            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
-            ",".join("127.0.0.1:%d" % p for p in k.ports))
-        for i in range(3):
-            k.start(i, True)
-        k.until(2, "GET", "k", want=lambda r: "is a witness" in str(r))
-        k.wait(0)
-        k.wait(1)
-        shows(binary, "ctl", "status", "--config", k.config,
-              want=lambda text: "is a witness" in text and "refused" not in text)
-        third = "127.0.0.1:%d" % k.ports[2]
-        backup = ["--config", k.config, "--file", os.path.join(k.directory, "backup"), "--connect",
-                  "%s,127.0.0.1:%d" % (third, k.ports[0])]
-        assert "0 keys" in run(binary, "ctl", "backup", *backup)  # of one that serves
-        k.kill(0)
-        k.kill(1)
-        k.until(2, "CLUSTER", "STATE", want=lambda r: len(fields(r[5][0])["hears"]) == 1)
-        assert "cannot connect" in run(binary, "ctl", "backup", *backup, code=1)
-        assert "does not serve" in run(binary, "ctl", "backup", *backup[:4], "--connect", third,
-                                       code=1)
-        run(binary, "ctl", "status", "--config", k.config, "--connect", third, code=1)
-
-
 def test_a_port_of_a_killed_node(binary):
     """What it had in an io_uring the kernel closes some time later: its successor waits."""
     with Cluster(binary, 1) as k:
@@ -646,137 +276,6 @@ def test_a_port_of_a_killed_node(binary):
             k.start(0, True)
             time.sleep(0.5)
         k.wait(0)
-
-
-def settled(k, i, **want):
-    """Until each shard of node i reports these, and nothing is vacant."""
-    def right(reply):
-        for s in reply[5]:
-            s = fields(s)
-            if s["vacant"] or any(s[n] != v for n, v in want.items()):
-                return False
-        return True
-    k.until(i, "CLUSTER", "STATE", want=right)
-
-
-def test_two_of_three_disks_are_lost(binary):
-    """The third one continues after an override, whether it ran on or was started again."""
-    for again in (False, True):
-        with Cluster(binary, shards=2) as k:
-            k.config = os.path.join(k.directory, "c.conf")
-            run(binary, "found", "--file", k.config, "--shards", "2", "--peers",
-                ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
-                ",".join("127.0.0.1:%d" % p for p in k.ports))
-            k.found()
-            k.put(0, (("k%d" % i, "v%d" % i) for i in range(400)))
-            settled(k, 0, full=[0, 1, 2])  # the third one has them
-            for i in (0, 1, 2) if again else (0, 1):
-                k.kill(i)
-            for i in (0, 1):
-                shutil.rmtree(os.path.join(k.directory, str(i)))
-            if again:
-                k.start(2)
-            k.until(2, "GET", "k1", want=lambda r: "CLUSTERDOWN" in str(r))
-            k.until(2, "CLUSTER", "STATE", want=lambda r: all(
-                fields(fields(s)["progress"])["reading"] == 0 for s in r[5]))
-            ctl = (binary, "ctl", "override", "--config", k.config)
-            third = "127.0.0.1:%d" % k.ports[2]
-            assert "--connect" in run(*ctl, "--ended", "0,1", code=2)
-            text = run(*ctl, "--ended", "0,1", "--connect", third, code=1)
-            assert "WARNING" in text and "nothing was done" in text and "--yes" in text, text
-            refused(k.conn(2).ask("GET", "k1"), "CLUSTERDOWN")
-            assert "this node itself" in run(*ctl, "--ended", "0,2", "--yes", "--connect", third,
-                                             code=1)
-            text = run(*ctl, "--ended", "0,1", "--yes", "--connect", third)
-            assert "WARNING" in text and "replace" in text, text
-            k.wait(2)
-            with k.conn(2) as d:
-                assert d.cmd("DBSIZE") == 400
-                assert d.cmd("MGET", *["k%d" % i for i in range(400)]) == [
-                    b"v%d" % i for i in range(400)]
-            # at first the node may count the others still: then its write is unknown
-            k.until(2, "SET", "k0", "x", want=lambda r: "NOREPLICAS" in str(r))
-            for i in (0, 1):
-                run(binary, "ctl", "replace", "--config", k.config, "--connect", third, "--node",
-                    str(i))
-                k.start(i)
-                k.wait(i)
-                settled(k, 2, full=[0, 2] if i == 0 else [0, 1, 2])
-            with k.conn(1) as d:
-                assert d.cmd("SET", "k0", "x") == "OK" and d.cmd("DBSIZE") == 400
-                assert d.cmd("MGET", *["k%d" % i for i in range(1, 400)]) == [
-                    b"v%d" % i for i in range(1, 400)]
-
-
-def test_override_with_an_old_log(binary):
-    with Cluster(binary) as k:
-        k.config = os.path.join(k.directory, "c.conf")
-        run(binary, "found", "--file", k.config, "--peers",
-            ",".join("127.0.0.1:%d" % p for p in k.peers))
-        k.found()
-        with k.conn(0) as c:
-            assert c.cmd("DURABILITY", "all", "COPIES", "3", "SET", "old", "1") == "OK"
-            k.kill(2)
-            k.until(0, "SET", "new", "1", want=lambda r: r == "OK")  # without node 2
-        for i in (0, 1):
-            k.kill(i)
-            shutil.rmtree(os.path.join(k.directory, str(i)))
-        k.start(2)
-        k.until(2, "GET", "old", want=lambda r: "CLUSTERDOWN" in str(r))
-        ctl = (binary, "ctl", "override", "--config", k.config, "--yes", "--ended", "0,1",
-               "--connect", "127.0.0.1:%d" % k.ports[2])
-        run(*ctl)
-        time.sleep(1)  # it must not begin
-        refused(k.conn(2).ask("GET", "old"), "CLUSTERDOWN")
-        assert "may be lost" in run(*ctl, "--any-log")
-        k.wait(2)
-        with k.conn(2) as d:
-            assert d.cmd("GET", "old") == b"1" and d.cmd("GET", "new") is None
-
-
-def test_add_and_remove(binary):
-    with Cluster(binary, nodes=4) as k:
-        conf = os.path.join(k.directory, "c.conf")
-        run(binary, "found", "--file", conf, "--peers",
-            ",".join("127.0.0.1:%d" % p for p in k.peers[:3]))
-        k.config = conf
-        for i in range(3):
-            k.start(i, True)
-        k.wait(0)
-        at = ["--config", conf, "--connect", "127.0.0.1:%d" % k.ports[0]]
-        c = k.conn(0)
-        k.put(0, (("k%d" % i, str(i)) for i in range(500)))
-        text = run(binary, "ctl", "add", *at, "--node", "3", "--address",
-                   "127.0.0.1:%d" % k.peers[3])
-        assert "writes will need 3 nodes with all keys instead of 2" in text, text
-        assert "--client was not given" in text, text
-        assert "configured already" in run(binary, "ctl", "add", *at, "--node", "1", "--address",
-                                           "127.0.0.1:1", code=1)
-        k.start(3, options=["--peers", ",".join("127.0.0.1:%d" % p for p in k.peers)])
-        settled(k, 0, full=[0, 1, 2, 3])
-        k.wait(3)
-        assert k.conn(3).cmd("DBSIZE") == 500
-        assert c.cmd("CLUSTER", "STATE")[:4] == [b"node", 0, b"nodes", 4]
-        text = run(binary, "ctl", "remove", *at, "--node", "1")
-        assert "writes will need 2 nodes with all keys instead of 3" in text, text
-        settled(k, 0, full=[0, 2, 3], configured=[0, 2, 3])
-        refused(k.conn(1).ask("GET", "k1"), "CLUSTERDOWN")
-        k.until(1, "GET", "k1", want=lambda r: "was removed" in str(r))
-        k.logs(1, "was removed")
-        k.kill(1)
-        assert "no such node" in run(binary, "ctl", "remove", *at, "--node", "9", code=1)
-        k.kill(2)  # the new node counts
-        k.until(0, "SET", "k1", "x", want=lambda r: r == "OK")
-        assert k.conn(3).cmd("GET", "k1") == b"x"
-
-
-def ends(k, i, options, *words, found=False):
-    p = subprocess.run(k.command(i, found, options), stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, timeout=WAIT, check=False)
-    text = p.stdout.decode()
-    assert p.returncode in (1, 2), (p.returncode, text)
-    for w in words:
-        assert w in text, "%r without %r" % (text, w)
 
 
 def test_start_up_errors(binary):
@@ -865,13 +364,5 @@ def test_the_port_opens_when_all_loops_accept(binary):
             k.start(0)
 
 
-def main():
-    binary = sys.argv[1]
-    tests = {n[5:]: f for n, f in globals().items() if n.startswith("test_")}
-    for name in sys.argv[2:] or tests:
-        repeated(tests[name], binary)
-        print("ok", name, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    carry_out(tests_of(globals()), sys.argv[2:], sys.argv[1])

@@ -6,12 +6,17 @@ if(TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
     ${_server}/front_limit.c ${_server}/front_out.c LIBS example_common LABELS ddp)
 endif()
 if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
+  # Each program ends by itself before its TIMEOUT, with a message (ddpserver.py: LIMIT).
   add_test(NAME ddp_server_nodes COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_server.py $<TARGET_FILE:ddp_server>)
+  add_test(NAME ddp_server_deaths COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_LIST_DIR}/test_ddp_deaths.py $<TARGET_FILE:ddp_server>)
+  add_test(NAME ddp_server_ctl COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_LIST_DIR}/test_ddp_ctl.py $<TARGET_FILE:ddp_server>)
   if(NOT SNIC_SANITIZE) # it measures memory, of which a sanitizer keeps what was freed
     add_test(NAME ddp_server_limits COMMAND ${SNIC_PYTHON}
       ${CMAKE_CURRENT_LIST_DIR}/test_ddp_limits.py $<TARGET_FILE:ddp_server>)
-    set_tests_properties(ddp_server_limits PROPERTIES LABELS "ddp;replica" TIMEOUT 600)
+    set_tests_properties(ddp_server_limits PROPERTIES LABELS "ddp;replica" TIMEOUT 900)
   endif()
   if(NOT SNIC_SANITIZE) # whose runtime has to be first
     add_library(ddp_no_memory MODULE ${CMAKE_CURRENT_LIST_DIR}/no_memory.c)
@@ -21,7 +26,7 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
     add_test(NAME ddp_server_memory COMMAND ${SNIC_PYTHON}
       ${CMAKE_CURRENT_LIST_DIR}/test_ddp_memory.py $<TARGET_FILE:ddp_server>
       $<TARGET_FILE:ddp_no_memory>)
-    set_tests_properties(ddp_server_memory PROPERTIES LABELS "ddp;replica" TIMEOUT 300)
+    set_tests_properties(ddp_server_memory PROPERTIES LABELS "ddp;replica" TIMEOUT 900)
   endif()
   add_test(NAME ddp_server_redis COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_LIST_DIR}/test_ddp_redis.py $<TARGET_FILE:ddp_server>)
@@ -31,9 +36,9 @@ if(SNIC_PYTHON AND TARGET ddp_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_S
     add_test(NAME ddp_server_client COMMAND ${SNIC_PYTHON}
       ${CMAKE_CURRENT_LIST_DIR}/test_ddp_client.py $<TARGET_FILE:ddp_server>
       $<TARGET_FILE:store_driver>)
-    set_tests_properties(ddp_server_client PROPERTIES TIMEOUT 600
+    set_tests_properties(ddp_server_client PROPERTIES TIMEOUT 900
       LABELS "ddp;replica;storeclient;threads;nightly@tsan")
   endif()
-  set_tests_properties(ddp_server_nodes ddp_server_redis PROPERTIES TIMEOUT 900
-    LABELS "ddp;replica;waits;threads;nightly@tsan")
+  set_tests_properties(ddp_server_nodes ddp_server_deaths ddp_server_ctl ddp_server_redis
+    PROPERTIES TIMEOUT 900 LABELS "ddp;replica;waits;threads;nightly@tsan")
 endif()
