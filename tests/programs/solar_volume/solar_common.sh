@@ -73,6 +73,13 @@ refused() { # WHAT ARGUMENT...: the program ends with an error and prints that
     [ $? -ne 124 ] || fail "it waits: $*"
     grep -q -- "$what" "$work/refused.log" || fail "$*: not '$what'"
 }
+# moves DISK SERVER: all its segments are there; 1: not yet, as a server is not connected, or busy
+moves() {
+    verb move "$1" all "$2" >"$work/moves.log" 2>&1 && return
+    grep -q 'not connected\|being moved\|cannot copy it\|cannot connect' "$work/moves.log" ||
+        fail "a move to server $2"
+    return 1
+}
 copy() { # FROM TO
     timeout $long nbdcopy "$@"
 }

@@ -103,7 +103,7 @@ sleep 0.5
 : >"$work/stop"
 wait $mover
 mover=''
-wait_until "it does not move" verb move root all 1
+wait_until "it does not move" moves root 1
 verb show root | grep '^segment' >"$work/show.log"
 [ "$(grep -c 'server=' "$work/show.log")" -ge 20 ] || fail "few segments"
 [ "$(grep -vc 'server=1 ' "$work/show.log")" -eq 0 ] || fail "not all are at server 1"
@@ -125,7 +125,7 @@ echo "== a client is stopped while all its segments leave a server that is gone 
 gone=$(grep -c 'its client is gone' "$work/ctl.log")
 kill -STOP $client
 wait_until "its session does not end" session_ended # then it is notified of no move
-wait_until "it does not move" verb move root all 2
+wait_until "it does not move" moves root 2
 kill -9 $s1
 wait $s1 2>/dev/null
 kill -CONT $client

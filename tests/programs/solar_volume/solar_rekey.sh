@@ -100,7 +100,7 @@ attach
 uri="nbd+unix:///?socket=$work/nbd"
 copy "$work/image" "$uri" || fail "it cannot be written"
 for n in 1 2; do
-    wait_until "its segments are not moved to server $n" verb move one all $n
+    wait_until "its segments are not moved to server $n" moves one $n
 done
 copy "$uri" "$work/back" || fail "it cannot be read"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
