@@ -41,10 +41,10 @@ struct loop_uring {
     struct snic_loop core;
     struct io_uring ring;
     struct loop_uring_poll wake;
-    struct snic_link polls;       /* watched descriptors, the wake-up's included */
-    struct snic_uring_op ignored; /* U1 */
-    struct snic_link quiet;       /* U4: not submitted yet */
-    struct snic_link quiet_over;  /* submitted */
+    struct snic_link polls;           /* watched descriptors, the wake-up's included */
+    struct snic_uring_op ignored;     /* U1 */
+    struct snic_link quiet;           /* U4: not submitted yet */
+    struct snic_link quiet_submitted; /* submitted */
     uint8_t quiet_able;
     uint8_t quiet_now; /* do not sleep before these are delivered */
     uint64_t outstanding;
@@ -170,7 +170,7 @@ void loop_uring_quiet_now(struct snic_loop *l)
 static int loop_uring_submitted(struct loop_uring *u, int r)
 {
     if (io_uring_sq_ready(&u->ring) == 0)
-        loop_uring_quiet_move(&u->quiet_over, &u->quiet);
+        loop_uring_quiet_move(&u->quiet_submitted, &u->quiet);
     return loop_uring_result(u, r);
 }
 
@@ -179,14 +179,16 @@ static uint32_t loop_uring_quiet_deliver(struct loop_uring *u, uint32_t ready)
 {
     struct snic_link list;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < ready && !snic_link_alone(&u->quiet_over); i++) {
+    if (snic_link_alone(&u->quiet)) /* before the calls: they may set it again */
+        u->quiet_now = 0;
+    for (uint32_t i = 0; i < ready && !snic_link_alone(&u->quiet_submitted); i++) {
         unsigned at = (*u->ring.cq.khead + i) & *u->ring.cq.kring_mask;
         struct snic_uring_op *op = (struct snic_uring_op *)(uintptr_t)u->ring.cq.cqes[at].user_data;
         if (op->complete == loop_uring_quiet_failed)
             snic_link_remove(&SNIC_CONTAINER(op, struct loop_uring_quiet, op)->link);
     }
     snic_link_init(&list);
-    loop_uring_quiet_move(&list, &u->quiet_over);
+    loop_uring_quiet_move(&list, &u->quiet_submitted);
     for (; !snic_link_alone(&list); count++) {
         struct loop_uring_quiet *q = SNIC_CONTAINER(list.next, struct loop_uring_quiet, link);
         snic_link_remove(&q->link);
@@ -339,7 +341,7 @@ static int loop_uring_pending(const struct snic_loop *l)
     const struct loop_uring *u = loop_uring_self(l);
     /* Relaxed is enough for a hint; reap() reads the tail with acquire. */
     unsigned flags = __atomic_load_n(u->ring.sq.kflags, __ATOMIC_RELAXED);
-    return (flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0 ||
+    return u->quiet_now || (flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0 ||
            io_uring_cq_ready(&u->ring) != 0;
 }
 
@@ -380,10 +382,8 @@ static int loop_uring_wait(struct snic_loop *l, uint64_t wait_ns)
     if (!u->enabled && loop_uring_enable(u) != 0)
         return SNIC_EIO;
     l->stats.enters++;
-    if (u->quiet_now) {
-        u->quiet_now = 0;
+    if (u->quiet_now)
         return loop_uring_submitted(u, io_uring_submit_and_get_events(&u->ring));
-    }
     return loop_uring_submitted(
         u, io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, wait_ns == SNIC_NEVER ? NULL : &ts,
                                             NULL));
@@ -598,8 +598,7 @@ int loop_uring_is(const struct snic_loop *l)
     return l->ops == &loop_uring_ops;
 }
 
-/** Set up the ring with the best flags the kernel takes and the mask allows. */
-/* 0 or -errno. */
+/** Set up the ring with the best flags the kernel takes and the mask allows. 0 or -errno. */
 static int loop_uring_setup(struct loop_uring *u, const struct snic_loop_uring_opts *o)
 {
     static const struct {
@@ -738,7 +737,7 @@ int snic_loop_uring_open(struct snic_loop **out, const struct snic_loop_uring_op
     u->ready_fd = -1;
     snic_link_init(&u->polls);
     snic_link_init(&u->quiet);
-    snic_link_init(&u->quiet_over);
+    snic_link_init(&u->quiet_submitted);
     u->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = u->event_fd < 0 ? errno : -loop_uring_setup(u, &o);
     if (o.os_error != NULL)

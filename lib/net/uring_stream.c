@@ -472,6 +472,8 @@ static void net_uring_send_done(struct snic_uring_op *op, int32_t res, uint32_t 
     struct net_uring_conn *c = SNIC_CONTAINER(op, struct net_uring_conn, send_op);
     (void)flags;
     net_uring_send_result_in(c, res);
+    if (res > 0 && snic_queue_empty(&c->sends))
+        c->send_full = 0;
     net_uring_pump(c);
 }
 

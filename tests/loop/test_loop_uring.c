@@ -344,6 +344,41 @@ static void test_loop_uring_quiet_send_success_silent_failure_wakes(void **state
     snic_loop_close(l);
 }
 
+/* A loop that looks before it sleeps does not look for what it has. */
+static void test_loop_uring_quiet_send_awaited_no_spin(void **state)
+{
+    struct snic_loop_uring_opts o = {.opts_size = sizeof(o), .spin_us = 3600000000u};
+    struct snic_loop *l = open_loop(&o);
+    struct quiet *t = calloc(1, sizeof(*t));
+    (void)state;
+    assert_non_null(t);
+    if (!loop_uring_quiet_able(l))
+        support_skip("completions cannot be left out here");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, t->fd), 0);
+    loop_uring_quiet_init(&t->q, quiet_done);
+    while (snic_loop_once(l, 0) > 0)
+        ;
+    quiet_send(l, t, 100);
+    loop_uring_quiet_now(l);
+    while (t->done == 0) /* it does not spin for an hour */
+        assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    struct snic_loop_stats a, b;
+    quiet_send(l, t, 100);
+    loop_uring_quiet_now(l);
+    assert_int_equal(loop_uring_flush(l), 0);
+    while (t->done == 1) /* collected without a sleep, so the next one is one */
+        assert_true(snic_loop_once(l, 0) >= 0);
+    snic_loop_get_stats(l, &a);
+    assert_true(snic_loop_once(l, 1000000) >= 0);
+    snic_loop_get_stats(l, &b);
+    assert_int_equal(b.enters - a.enters, 1);
+    assert_int_equal(loop_uring_outstanding(l), 0);
+    (void)close(t->fd[0]);
+    (void)close(t->fd[1]);
+    free(t);
+    snic_loop_close(l);
+}
+
 struct hog {
     struct snic_loop_task task;
     struct snic_loop *loop;
@@ -645,6 +680,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_loop_uring_queue_full_flushed_each_completes_once),
         cmocka_unit_test(test_loop_uring_steady_load_one_enter_per_iteration),
         cmocka_unit_test(test_loop_uring_quiet_send_success_silent_failure_wakes),
+        cmocka_unit_test(test_loop_uring_quiet_send_awaited_no_spin),
         cmocka_unit_test(test_loop_uring_busy_tasks_io_goes_on),
         cmocka_unit_test(test_loop_uring_pending_op_cancel_completes),
         cmocka_unit_test(test_loop_uring_file_slots_and_groups_recycle),

@@ -468,100 +468,6 @@ static void test_net_socket_small_pieces_to_paused_reader_pool_left(void **state
         conf_peer_fini(&d.peers[i]);
 }
 
-struct lazy {
-    struct snic_net_send_req s[2];
-    struct snic_iov iov;
-    struct snic_net_conn *conn;
-    struct snic_loop *loop;
-    struct snic_loop_msg shut;
-    struct snic_timer begin;
-    struct snic_timer limit;
-    int dones;
-    int slept;
-};
-
-static void lazy_shut(struct snic_loop_msg *m)
-{
-    snic_net_shutdown(SNIC_CONTAINER(m, struct lazy, shut)->conn);
-}
-
-/* The second one is on its way to the kernel when the shutdown comes. */
-static void lazy_first_done(struct snic_net_send_req *r)
-{
-    struct lazy *z = SNIC_CONTAINER(r, struct lazy, s[0]);
-    assert_int_equal(snic_net_send(z->conn, &z->s[1]), 1);
-    snic_loop_defer(z->loop, &z->shut);
-}
-
-static void lazy_second_done(struct snic_net_send_req *r)
-{
-    struct lazy *z = SNIC_CONTAINER(r, struct lazy, s[1]);
-    assert_int_equal(r->result, 0);
-    z->dones++;
-    snic_loop_stop(z->loop);
-}
-
-static void lazy_begin(struct snic_timer *t, uint64_t now_ns)
-{
-    struct lazy *z = SNIC_CONTAINER(t, struct lazy, begin);
-    (void)now_ns;
-    assert_int_equal(snic_net_send(z->conn, &z->s[0]), 1);
-}
-
-static void lazy_limit(struct snic_timer *t, uint64_t now_ns)
-{
-    struct lazy *z = SNIC_CONTAINER(t, struct lazy, limit);
-    (void)now_ns;
-    z->slept = 1;
-    snic_loop_stop(z->loop);
-}
-
-/* The end of a lazy send is not waited for. A shutdown behind it is: if the loop slept first, the
- * peer would not see the end of the stream until something else happened. */
-static void test_net_socket_lazy_send_then_shutdown_does_not_sleep(void **state)
-{
-    struct conf_env e;
-    struct conf_server s;
-    struct conf_peer peer;
-    struct lazy z;
-    char bytes[100];
-    memset(bytes, 'b', sizeof(bytes));
-    memset(&z, 0, sizeof(z));
-    conf_env_open(&e, state, NULL, NULL);
-    conf_peer_init(&peer, &e, e.server);
-    conf_listen(&s, &e, &peer, 1);
-    int fd = plain_connect(&e);
-    while (s.accepted < 1)
-        (void)conf_backend_step(&e);
-    z.loop = e.loop;
-    z.conn = peer.conn;
-    z.iov = (struct snic_iov){bytes, sizeof(bytes)};
-    z.shut.fn = lazy_shut;
-    for (int i = 0; i < 2; i++) {
-        z.s[i].iov = &z.iov;
-        z.s[i].iov_count = 1;
-        z.s[i].region = SNIC_NO_REGION;
-        z.s[i].done = i == 0 ? lazy_first_done : lazy_second_done;
-        z.s[i].flags = i == 0 ? 0 : SNIC_NET_SEND_LAZY;
-    }
-    conf_settle(&e);
-    snic_timer_init(&z.begin, lazy_begin);
-    snic_timer_init(&z.limit, lazy_limit);
-    snic_loop_arm(e.loop, &z.begin, snic_loop_clock(e.loop) + 1000000);
-    snic_loop_arm(e.loop, &z.limit, snic_loop_clock(e.loop) + UINT64_C(60000000000));
-    assert_int_equal(snic_loop_run(e.loop), 0);
-    assert_int_equal(z.slept, 0);
-    assert_int_equal(z.dones, 1);
-    snic_loop_cancel(e.loop, &z.limit);
-    for (ssize_t n = 1; n > 0;) /* to the end of the stream */
-        n = recv(fd, bytes, sizeof(bytes), 0);
-    (void)close(fd);
-    while (peer.closes == 0)
-        (void)conf_backend_step(&e);
-    conf_env_close(&e);
-    conf_peer_fini(&peer);
-}
-
 static void put_other(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
 {
     struct conf_peer *p = ctx;
@@ -735,7 +641,6 @@ int main(int argc, char **argv)
         SOCKET_TEST(test_net_socket_steered_connection_goes_to_its_cpu, tcp),
         SOCKET_TEST(test_net_socket_peer_process_killed_connection_closed, tcp),
         SOCKET_TEST(test_net_socket_peer_process_killed_connection_closed, tcp_single),
-        SOCKET_TEST(test_net_socket_lazy_send_then_shutdown_does_not_sleep, tcp),
         SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp),
         SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp_single),
         SOCKET_TEST(test_net_socket_burst_beyond_bound_order_kept, tcp),
