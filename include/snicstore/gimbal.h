@@ -80,14 +80,16 @@
  *
  * Groups. A tenant may belong to a group, which takes part as one tenant would: it has the weight,
  * the slots, the turns, the express debt and the caps of one, however many tenants belong to it.
- * Inside its reads, and its writes, are shared by weight (start-time fair queueing): next is the
- * tenant that will have had least when its next I/O has left. What counts is costs; in a group with
- * caps what these count, so its tenants have equal bytes (or I/Os, if that is the cap), whatever
- * the sizes, reads and writes together. A tenant whose queue was empty for a while is ahead of the
- * others for quantum_bytes per weight at most. Their own caps and priorities count as before.
- * There are two levels, no groups of groups. A tenant may move at any time: what it has queued
- * moves, what is on the device is completed in the slots in which it was sent. A tenant's credit is
- * its share of the group's.
+ * Inside the group, reads are shared by weight, and so are writes (start-time fair queueing): the
+ * next tenant is the one that will have received least, per weight, when its next I/O has left.
+ * What counts is an I/O's cost. In a group with caps it is what the I/O takes from these, for reads
+ * and writes together: so tenants of equal weight receive equal bytes (or I/Os, if that is the
+ * cap), whatever the sizes of their I/Os. A tenant whose queue was empty for a while is preferred
+ * for quantum_bytes per weight at most; one that the express lane or a floor served beyond its
+ * share waits for quantum_bytes per weight and one I/O at most. What a tenant received in one group
+ * does not count in the next. Its own caps and priorities count as before. There are two levels, no
+ * groups of groups. A tenant may move at any time: what it has queued moves, what is on the device
+ * is completed in the slots in which it was sent. A tenant's credit is its share of the group's.
  *
  * Floors. A tenant or group with I/Os queued gets at least its floor, less one percent and one I/O
  * in any second, whatever the others do, as long as the device can deliver the sum of the floors
@@ -115,7 +117,9 @@
  * The second summand has what each flow's deficit, and each tenant's express debt, let pass. Groups
  * count as tenants of their weights, w of a tenant of a group is the group's times the tenant's
  * part of its members' weights, and while there are floors all but device_ns is eight times as
- * long.
+ * long. What its caps cost is one I/O's time. A tenant of a group with caps waits, beyond this
+ * bound, while the group's other tenants use these: it has its part, by weight, of what their
+ * floors leave of the caps.
  *
  * A device that loses I/Os. The slot of I/Os that are out for lost_ns (at the latest after twice
  * that, if it is not full) is abandoned: its tenant gets another. The I/Os stay in flight, keep
@@ -541,7 +545,8 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_get_group_view(const struct snic_gimbal 
     SNIC_NONNULL(1, 3);
 /**
  * The bound of "Starvation" above for one I/O of @p tenant beside the tenants there are now, not
- * with SNIC_GIMBAL_DISCARD; @p device_ns: the longest that the device takes, with lost I/Os
+ * with SNIC_GIMBAL_DISCARD, and without what the caps of its group let the group's other tenants
+ * send before; @p device_ns: the longest that the device takes, with lost I/Os
  * 2 lost_ns. 0: no such tenant; UINT64_MAX: not representable. [owner]
  */
 SNIC_API uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant,

@@ -94,8 +94,8 @@ void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opt
     }
     t->inner_io = 1;
     if (limit[1] != 0) /* of both caps the one that an I/O takes more time of */
-        t->inner_io = (uint32_t)snic_min_u64(limit[0] != 0 ? limit[0] / limit[1] + 1 : 4096,
-                                             SNIC_GIMBAL_SIZE_MAX);
+        t->inner_io =
+            (uint32_t)snic_min_u64(limit[0] != 0 ? limit[0] / limit[1] + 1 : 4096, size_max);
 }
 
 static uint64_t cap_ready(struct gimbal_pace *p, uint32_t units, uint64_t now, int group)

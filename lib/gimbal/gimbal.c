@@ -152,7 +152,7 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     else if (c->where == GIMBAL_LISTED && c->due - g->round > 1 && c->ready != 0 &&
              gimbal_flow_head(c) == io)
         gimbal_round_replace(g, c);
-    else if (c != f && c->where == GIMBAL_PARKED && gimbal_flow_head(c) == io)
+    else if (c != f && c->where == GIMBAL_PARKED && c->ready != 0 && gimbal_flow_head(c) == io)
         gimbal_cap_unpark(g, c); /* it comes before the one that waits, and may need less */
     return 0;
 }
@@ -163,10 +163,14 @@ static uint64_t gimbal_expire(struct snic_gimbal *g)
 {
     struct snic_timer *timer;
     while ((timer = snic_wheel_pop(&g->wheel, g->now_ns)) != NULL) {
-        if (timer->fn == gimbal_floor_fired)
+        if (timer->fn == gimbal_floor_fired) {
             gimbal_floor_offer(g, SNIC_CONTAINER(timer, struct gimbal_tenant, floor_timer));
-        else
-            gimbal_group_join(g, SNIC_CONTAINER(timer, struct gimbal_flow, timer));
+            continue;
+        }
+        struct gimbal_flow *f = SNIC_CONTAINER(timer, struct gimbal_flow, timer);
+        gimbal_group_join(g, f);
+        if (gimbal_carrier(f)->inner_root == f)
+            gimbal_cap_unpark(g, gimbal_carrier(f)); /* as in submit */
     }
     return snic_wheel_deadline_ns(&g->wheel);
 }
@@ -542,7 +546,11 @@ int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     }
     io->state = GIMBAL_IO_FREE;
     g->deadline_ns = g->now_ns;
-    gimbal_ended(g, t, gimbal_carrier(f)->tenant);
+    struct gimbal_tenant *c = gimbal_carrier(f)->tenant;
+    gimbal_cap_unpark(g, f); /* what waited behind it may need less */
+    for (unsigned op = 0; op < 2; op++)
+        gimbal_cap_unpark(g, &c->flow[op]);
+    gimbal_ended(g, t, c);
     return 0;
 }
 

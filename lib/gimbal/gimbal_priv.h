@@ -123,8 +123,7 @@ struct gimbal_flow {
     struct gimbal_flow *inner_next;
     struct gimbal_flow *inner_prev;
     uint64_t inner_key; /* its tag when its next I/O has left */
-    uint64_t
-        inner_tag; /* what it was sent, per weight; of a group's flow: of the latest that left */
+    uint64_t inner_tag; /* what it has sent, per weight; of a group's flow: virtual time */
 };
 
 struct gimbal_tenant {
@@ -162,7 +161,7 @@ struct gimbal_tenant {
     /* Of a group. */
     uint32_t inner_weight[2]; /* of the flows with I/Os inside, in halves */
     uint32_t inner_io;        /* bytes that an I/O counts for at least under its caps */
-    uint64_t inner_op_tag[2]; /* what reads and writes were sent under its caps, per weight */
+    uint64_t inner_op_tag[2]; /* what reads and writes have sent under its caps, per weight */
     uint64_t inner_op_now;
 };
 

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Inside a group: which of its tenants' flows is next, for each of the group's two flows, which
- * take part in rounds and slots as a tenant's do. Start-time fair queueing: a flow has a tag, what
- * it was sent per weight, and the one whose tag will be least when its next I/O has left is next; a
- * tenant that reads and writes has half its weight for each. What counts is costs, or, of a group
- * with caps, what the I/O takes of these: bytes, or I/Os. A flow that had nothing queued comes back
- * with a tag that is behind the others' by a quantum at most: so one whose client has few I/Os, or
- * is far away, has its share all the same, and saves up no more than that.
+ * take part in rounds and slots as a tenant's do. Start-time fair queueing: a flow's tag is what it
+ * has sent, per weight, and the next flow is the one whose tag will be least when its next I/O has
+ * left; a tenant that reads and writes has half its weight for each. What counts is costs, or, in a
+ * group with caps, what the I/O takes from these: bytes, or I/Os. The tag of a group's flow is its
+ * virtual time: the tag of the last flow that was sent from in this order. A flow that had nothing
+ * queued comes back with a tag that is behind virtual time by a quantum at most: so one whose
+ * client has few I/Os, or is far away, has its share all the same, and saves up no more than that.
+ *
+ * The lanes (express.c, floor.c) send out of this order. That does not move virtual time, or those
+ * who come back would queue behind all that a floor has sent; and a flow owes a quantum of it at
+ * most, or it would have nothing for as long as the floor has lasted once that is gone.
  *
  * A group's caps are shared by its reads and its writes, by the weights of the flows in each: tags
  * of their own. The flow that is next has the caps' time before the other one, which leaves in the
@@ -21,6 +26,8 @@
  *     difference: they may wrap.
  * I3  queued of a group's flow adds up its tenants', inner_weight what its tenants' flows with I/Os
  *     inside count for.
+ * I4  A tag in the heap is behind or ahead of virtual time by no more than a quantum and the cost
+ *     of an I/O.
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -137,14 +144,31 @@ static void group_place(const struct snic_gimbal *g, struct gimbal_flow *c, stru
     group_insert(c, f);
 }
 
-/* Not far behind what leaves now, and not more than an I/O ahead: the tag may be an old one. */
+/* How far the flow's tag is ahead of virtual time. */
+static int64_t group_ahead(const struct gimbal_flow *c, const struct gimbal_flow *f)
+{
+    return (int64_t)(f->inner_tag - c->inner_tag);
+}
+
+static int64_t group_quantum(const struct snic_gimbal *g)
+{
+    return (int64_t)g->o.quantum_bytes << SNIC_GIMBAL__TAG_SHIFT;
+}
+
+/* I4: a quantum and the largest step, of weight 1 with reads and writes, at this write cost. */
+static int64_t group_ahead_max(const struct snic_gimbal *g, uint32_t write_cost)
+{
+    int64_t cost = (int64_t)g->o.size_max * write_cost / SNIC_GIMBAL_COST_ONE;
+    return group_quantum(g) + cost * (2 << SNIC_GIMBAL__TAG_SHIFT);
+}
+
+/* I4; a tag that is farther ahead is an old one, that virtual time has wrapped around. */
 static void group_catch_up(const struct snic_gimbal *g, const struct gimbal_flow *c,
                            struct gimbal_flow *f)
 {
-    int64_t behind = (int64_t)g->o.quantum_bytes << SNIC_GIMBAL__TAG_SHIFT;
-    int64_t most = (int64_t)g->o.size_max * g->o.write_cost_worst << SNIC_GIMBAL__TAG_SHIFT;
-    int64_t ahead = (int64_t)(f->inner_tag - c->inner_tag);
-    if (ahead < -behind || ahead > most)
+    int64_t behind = group_quantum(g);
+    int64_t ahead = group_ahead(c, f);
+    if (ahead < -behind || ahead > group_ahead_max(g, g->o.write_cost_worst))
         f->inner_tag = c->inner_tag - (uint64_t)behind;
 }
 
@@ -288,8 +312,13 @@ void gimbal_group_sent(const struct snic_gimbal *g, struct gimbal_flow *f,
     if (c == f)
         return;
     uint32_t units = group_units(c->tenant, io, io->weighted);
-    if (group_before(c->inner_tag, f->inner_tag))
-        c->inner_tag = f->inner_tag;
+    int64_t most = c->inner_root == f ? 0 : group_quantum(g); /* not in order: by a lane */
+    if (group_ahead(c, f) > most) {
+        if (c->inner_root == f)
+            c->inner_tag = f->inner_tag;
+        else
+            f->inner_tag = c->inner_tag + (uint64_t)most;
+    }
     f->inner_tag += group_step(f, units);
     if ((c->tenant->flags & GIMBAL_CAPPED) != 0)
         group_op_sent(g, c->tenant, c->op, units);
@@ -336,6 +365,8 @@ static uint32_t group_heap_count(const struct snic_gimbal *g, const struct gimba
 
 int gimbal_group_check(const struct snic_gimbal *g)
 {
+    uint32_t worst = gimbal_learns(g) ? SNIC_GIMBAL_COST_MAX : g->o.write_cost_worst;
+    int64_t most = group_ahead_max(g, worst);
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         const struct gimbal_tenant *t = &g->tenants[i];
         for (unsigned op = 0; op < 2; op++) {
@@ -364,6 +395,9 @@ int gimbal_group_check(const struct snic_gimbal *g)
                 parts[op] += t->inner_part[op];
                 if ((t->inner_part[op] != 0) != (group_inside(&t->flow[op]) > 0))
                     return SNIC_ECORRUPT;
+                int64_t ahead = group_ahead(&group->flow[op], &t->flow[op]);
+                if (ahead > most || (ahead < -most && t->flow[op].where == GIMBAL_INNER))
+                    return SNIC_ECORRUPT; /* I4 */
             }
         }
         if (members != group->members || weight != group->busy_weight ||

@@ -68,6 +68,7 @@ static void member_enter(struct snic_gimbal *g, struct gimbal_flow *f)
 {
     struct gimbal_flow *c = gimbal_carrier(f);
     if (c != f) {
+        f->inner_tag = c->inner_tag; /* what it has sent elsewhere does not count here */
         c->queued += f->queued;
         gimbal_group_enter(g, f);
     }

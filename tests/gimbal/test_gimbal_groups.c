@@ -16,6 +16,7 @@ static void group_sim(struct sim *s, uint32_t tenants)
     struct snic_gimbal_opts o = {
         .tenants_max = tenants, .groups_max = 3, .rate_start = SEC / 2, .rate_max = SEC};
     o.write_cost_worst = SNIC_GIMBAL_COST_ONE; /* bytes are costs */
+    o.size_max = 1024 * KIB;                   /* the check allows tags no more than that */
     sim_open(s, &o);
 }
 
@@ -269,6 +270,192 @@ static void test_gimbal_groups_moved_under_load(void **state)
     sim_close(&s);
 }
 
+/* What the tenant is sent from now to @to_ns. */
+static uint64_t group_sent(struct sim *s, uint32_t tenant, uint64_t to_ns)
+{
+    uint64_t before = sim_bytes(s, tenant);
+    sim_run(s, to_ns);
+    return sim_bytes(s, tenant) - before;
+}
+
+/* What a tenant received in one group is not counted in the next: it has its share at once, after
+ * a short time there and after a long one. */
+static void test_gimbal_groups_moved_tenant_has_share_at_once(void **state)
+{
+    (void)state;
+    for (uint64_t from = SEC / 8; from <= SEC; from *= 8) {
+        struct sim s;
+        struct snic_gimbal_opts o = {.tenants_max = 4, .groups_max = 2, .rate_start = SEC / 2};
+        struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
+        struct snic_gimbal_tenant_opts to = group_opts(1, 1);
+        sim_open(&s, &o);
+        cap.bytes_per_second = 50000000;
+        assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &cap), 0);
+        assert_int_equal(snic_gimbal_group_add(s.x.g, 2, NULL), 0);
+        for (uint32_t t = 0; t < 2; t++) {
+            group_tenant(&s, t, 1, 1 + t);
+            sim_client(&s, t, SNIC_GIMBAL_READ, 128 * KIB, 16, 4 * SEC);
+        }
+        sim_run(&s, from);
+        assert_true(sim_bytes(&s, 1) > 5 * sim_bytes(&s, 0));
+        assert_int_equal(snic_gimbal_tenant_set(s.x.g, 1, &to), 0);
+        assert_int_equal(snic_gimbal_check(s.x.g), 0);
+        sim_run(&s, from + SEC / 10); /* those on the device are completed */
+        uint64_t before = sim_bytes(&s, 0);
+        uint64_t moved = group_sent(&s, 1, from + SEC);
+        group_part(sim_bytes(&s, 0) - before, moved, 50, 2);
+        sim_close(&s);
+    }
+}
+
+/* Beside a floor the others share what it leaves, although the queue of one is empty between its
+ * I/Os; and when the floor is gone, its tenant has its share at once. */
+static void test_gimbal_groups_cap_shared_beside_floor(void **state)
+{
+    (void)state;
+    for (uint8_t op = 0; op < 2; op++) {
+        struct sim s;
+        struct snic_gimbal_opts o = {.tenants_max = 4, .groups_max = 1, .rate_start = SEC / 2};
+        struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
+        struct snic_gimbal_tenant_opts floor = group_opts(1, 1);
+        sim_open(&s, &o);
+        cap.bytes_per_second = 100000000;
+        floor.floor_bytes_per_second = 60000000;
+        assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &cap), 0);
+        assert_int_equal(snic_gimbal_tenant_add(s.x.g, 0, &floor), 0);
+        group_tenant(&s, 1, 1, 1);
+        group_tenant(&s, 2, 1, 1);
+        for (uint32_t t = 0; t < 3; t++)
+            sim_client(&s, t, op, 128 * KIB, t < 2 ? 32 : 1, 8 * SEC);
+        sim_run(&s, 2 * SEC);
+        uint64_t before[2] = {sim_bytes(&s, 0), sim_bytes(&s, 1)};
+        uint64_t lone = group_sent(&s, 2, 4 * SEC);
+        uint64_t first = sim_bytes(&s, 0) - before[0];
+        group_part(sim_bytes(&s, 1) - before[1], lone, 50, 6);
+        floor.floor_bytes_per_second = 0;
+        assert_int_equal(snic_gimbal_tenant_set(s.x.g, 0, &floor), 0);
+        before[1] = sim_bytes(&s, 1);
+        first = group_sent(&s, 0, 4 * SEC + SEC / 2);
+        group_part(sim_bytes(&s, 1) - before[1], first, 50, 6);
+        sim_close(&s);
+    }
+}
+
+/* The group waits for its cap's time for a large I/O of tenant 1, tenant 0 for its own cap. */
+static void group_parked(struct gx *x, struct snic_gimbal_io *io)
+{
+    struct snic_gimbal_opts o = {
+        .tenants_max = 2, .groups_max = 2, .flags = SNIC_GIMBAL_NO_EXPRESS};
+    struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
+    struct snic_gimbal_tenant_opts own = group_opts(1, 1);
+    struct snic_gimbal_tenant_opts plain = group_opts(1, 1);
+    struct snic_gimbal_tenant_view v;
+    gx_open(x, &o);
+    cap.bytes_per_second = 1000000;
+    own.bytes_per_second = 10000;
+    assert_int_equal(snic_gimbal_group_add(x->g, 1, &cap), 0);
+    assert_int_equal(snic_gimbal_group_add(x->g, 2, NULL), 0);
+    assert_int_equal(snic_gimbal_tenant_add(x->g, 0, &own), 0);
+    assert_int_equal(snic_gimbal_tenant_add(x->g, 1, &plain), 0);
+    gx_submit(x, &io[0], 0, SNIC_GIMBAL_READ, 128 * KIB);
+    assert_ptr_equal(gx_next(x), &io[0]);
+    gx_submit(x, &io[1], 0, SNIC_GIMBAL_READ, 4 * KIB);
+    gx_submit(x, &io[2], 1, SNIC_GIMBAL_READ, 512 * KIB);
+    assert_null(snic_gimbal_poll(x->g, x->now));
+    assert_int_equal(snic_gimbal_get_group_view(x->g, 1, &v), 0);
+    assert_true(v.parked && gx_tenant(x, 0).parked);
+}
+
+static void group_parked_close(struct gx *x, struct snic_gimbal_io *io, uint32_t count)
+{
+    uint32_t left = 0;
+    snic_gimbal_complete(x->g, &io[0], 1, x->now);
+    for (struct snic_gimbal_io *next; (next = gx_next(x)) != NULL; left++)
+        snic_gimbal_complete(x->g, next, 1, x->now);
+    assert_int_equal(left, count);
+    gx_close(x);
+}
+
+/* A group whose only I/O that may go is cancelled, or moves, while it waits: it takes the next. */
+static void test_gimbal_groups_emptied_while_parked(void **state)
+{
+    (void)state;
+    struct snic_gimbal_tenant_opts away = group_opts(1, 2);
+    struct snic_gimbal_io io[4];
+    struct gx x;
+    for (int moved = 0; moved < 2; moved++) {
+        group_parked(&x, io);
+        if (moved)
+            assert_int_equal(snic_gimbal_tenant_set(x.g, 1, &away), 0);
+        else
+            assert_int_equal(snic_gimbal_cancel(x.g, &io[2], x.now), 0);
+        assert_int_equal(snic_gimbal_check(x.g), 0);
+        gx_submit(&x, &io[3], 0, SNIC_GIMBAL_READ, 4 * KIB);
+        assert_int_equal(snic_gimbal_check(x.g), 0);
+        group_parked_close(&x, io, 2 + (uint32_t)moved);
+    }
+}
+
+/* A group with a cap of 10 MB/s waits until its bucket is full, for an I/O of tenant 1; of tenant 0
+ * small ones have left. */
+static void group_waits_for_large(struct gx *x, struct snic_gimbal_io *io, uint32_t smalls,
+                                  uint64_t own_bytes_per_second)
+{
+    struct snic_gimbal_opts o = {
+        .tenants_max = 2, .groups_max = 1, .flags = SNIC_GIMBAL_NO_EXPRESS};
+    struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
+    struct snic_gimbal_tenant_opts t = group_opts(1, 1);
+    gx_open(x, &o);
+    cap.bytes_per_second = 10000000;
+    assert_int_equal(snic_gimbal_group_add(x->g, 1, &cap), 0);
+    assert_int_equal(snic_gimbal_tenant_add(x->g, 1, &t), 0);
+    t.bytes_per_second = own_bytes_per_second;
+    assert_int_equal(snic_gimbal_tenant_add(x->g, 0, &t), 0);
+    x->now = SEC;
+    for (uint32_t i = 0; i < smalls; i++)
+        gx_submit(x, &io[i], 0, SNIC_GIMBAL_READ, 4 * KIB);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ptr_equal(snic_gimbal_poll(x->g, SEC), &io[i]);
+    assert_null(snic_gimbal_poll(x->g, SEC));
+    gx_submit(x, &io[smalls], 1, SNIC_GIMBAL_READ, 64 * KIB);
+    assert_ptr_equal(snic_gimbal_poll(x->g, SEC), &io[smalls]);
+    gx_submit(x, &io[smalls + 1], 1, SNIC_GIMBAL_READ, 128 * KIB);
+    assert_null(snic_gimbal_poll(x->g, SEC));
+}
+
+/* The large I/O is cancelled: a small one behind it leaves at once, as the cap allows. */
+static void test_gimbal_groups_cancel_of_large_frees_small(void **state)
+{
+    (void)state;
+    struct snic_gimbal_io io[5];
+    struct gx x;
+    group_waits_for_large(&x, io, 2, 0);
+    gx_submit(&x, &io[4], 1, SNIC_GIMBAL_READ, 4 * KIB);
+    assert_null(snic_gimbal_poll(x.g, SEC));
+    assert_int_equal(snic_gimbal_cancel(x.g, &io[3], SEC), 0);
+    assert_int_equal(snic_gimbal_check(x.g), 0);
+    assert_ptr_equal(snic_gimbal_poll(x.g, SEC), &io[4]);
+    for (int i = 0; i < 5; i++)
+        if (i != 3)
+            snic_gimbal_complete(x.g, &io[i], 1, SEC);
+    gx_close(&x);
+}
+
+/* A small I/O whose tenant's own cap lets it go does not wait for the time of the large one. */
+static void test_gimbal_groups_small_passes_when_its_own_cap_allows(void **state)
+{
+    (void)state;
+    struct snic_gimbal_io io[5];
+    struct gx x;
+    group_waits_for_large(&x, io, 3, 1000000);
+    assert_ptr_equal(gx_next(&x), &io[2]);
+    assert_in_range(x.now, SEC + 2 * MS, SEC + 3 * MS); /* the bucket is full after 7.8 */
+    assert_ptr_equal(gx_next(&x), &io[4]);
+    for (int i = 0; i < 5; i++)
+        snic_gimbal_complete(x.g, &io[i], 1, x.now);
+    gx_close(&x);
+}
+
 /* The wait of any I/O of a tenant in a group stays within the bound. */
 static void test_gimbal_groups_wait_within_bound(void **state)
 {
@@ -298,6 +485,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_groups_cap_lone_reader_beside_large),
         cmocka_unit_test(test_gimbal_groups_share_of_idle_is_the_others),
         cmocka_unit_test(test_gimbal_groups_moved_under_load),
+        cmocka_unit_test(test_gimbal_groups_moved_tenant_has_share_at_once),
+        cmocka_unit_test(test_gimbal_groups_cap_shared_beside_floor),
+        cmocka_unit_test(test_gimbal_groups_emptied_while_parked),
+        cmocka_unit_test(test_gimbal_groups_cancel_of_large_frees_small),
+        cmocka_unit_test(test_gimbal_groups_small_passes_when_its_own_cap_allows),
         cmocka_unit_test(test_gimbal_groups_wait_within_bound),
     };
     return SUPPORT_MAIN(argc, argv, tests);

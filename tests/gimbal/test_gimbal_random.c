@@ -293,6 +293,15 @@ static void test_gimbal_random_4096_tenants(void **state)
     run_random(support_seed(), 4096, 20000, support_scale(200000, 5000000), 10000);
 }
 
+/* Others at each commit. */
+static void test_gimbal_random_other_seeds(void **state)
+{
+    (void)state;
+    uint64_t from = support_turn(UINT64_C(1) << 32) * 1000 + 500;
+    for (uint64_t i = 0; i < support_scale(40, 400); i++)
+        run_random(from + i, 1 + (uint32_t)(i % 6), 40, 10000, 1);
+}
+
 /* Same seed, same I/Os at the same times. */
 static void test_gimbal_random_replays(void **state)
 {
@@ -317,6 +326,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_random_few_tenants),
         cmocka_unit_test(test_gimbal_random_many_tenants),
         cmocka_unit_test(test_gimbal_random_4096_tenants),
+        cmocka_unit_test(test_gimbal_random_other_seeds),
         cmocka_unit_test(test_gimbal_random_replays),
     };
     return SUPPORT_MAIN(argc, argv, tests);
