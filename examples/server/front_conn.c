@@ -463,8 +463,9 @@ static int front_finished(const struct front_conn *c)
 static void front_flush_conn(struct front_conn *c)
 {
     if (c->flight > 0) { /* F2; the end of a lazy send is waited for after all */
-        if ((c->send.flags & SNIC_NET_SEND_LAZY) != 0)
+        if (c->lazy)
             snic_loop_arm(c->front->loop, &c->front->turn_timer, snic_loop_now(c->front->loop));
+        c->lazy = 0; /* if it is not over then, it has an event of its own */
         return;
     }
     if (!front_full(c)) /* with what it holds meanwhile */
@@ -476,9 +477,10 @@ static void front_flush_conn(struct front_conn *c)
     }
     c->send.iov = c->iov;
     c->send.iov_count = front_out_gather(&c->out, c->iov, &c->flight);
-    c->send.flags = c->flight == c->out.bytes && !c->closing && !c->eof && !c->front->draining
-                        ? SNIC_NET_SEND_LAZY
-                        : 0; /* F2: nothing waits for its end */
+    /* F2: nothing waits for its end, neither what is behind it nor reading. */
+    c->lazy = c->flight == c->out.bytes && !c->closing && !c->eof && !c->front->draining &&
+              !front_full(c);
+    c->send.flags = c->lazy ? SNIC_NET_SEND_LAZY : 0;
     c->send.region = SNIC_NO_REGION;
     c->send.done = front_sent;
     if (snic_net_send(c->net, &c->send) != 1) {

@@ -54,6 +54,7 @@ struct front_conn {
     struct snic_net_send_req send;
     struct snic_iov iov[FRONT_OUT_IOV];
     size_t flight; /* bytes of the send in flight; 0: none */
+    int lazy;      /* its end may come with the next event only */
     char peer[48];
     int paused;
     int eof;         /* input is over: broken, idle, or worked off after a half-close */

@@ -333,6 +333,32 @@ static void test_ddp_front_long_answers_are_moved(void **state)
     front_teardown(&u);
 }
 
+/** At the hard limit a client is read from again when a send has ended: that one is not lazy. */
+static void test_ddp_front_at_hard_limit_no_lazy_send(void **state)
+{
+    const struct ex_front_limits limits = {.hard = 8};
+    struct ex_front_stats stats;
+    struct setup u;
+
+    (void)state;
+    front_setup(&u);
+    ex_front_set_limits(u.front, &limits);
+    const struct snic_net_send_req *s = &u.front->conns[0].send;
+    client_send(&u, 0, "a\n");
+    pass(&u);
+    assert_int_equal(s->flags, SNIC_NET_SEND_LAZY);
+    client_send(&u, 0, "1234567\n");
+    pass(&u);
+    assert_int_equal(s->flags, 0);
+    client_send(&u, 0, "1234567\nb\n"); /* two sends, for the first fills it */
+    pass(&u);
+    assert_int_equal(s->flags, SNIC_NET_SEND_LAZY);
+    assert_got(&u, 0, "a\n1234567\n1234567\nb\n");
+    ex_front_get_stats(u.front, &stats);
+    assert_in_range(stats.pauses, 1, 2);
+    front_teardown(&u);
+}
+
 /** The blocks of short replies grow with each other, not with an answer that was moved. */
 static void test_ddp_front_short_reply_behind_a_moved_one(void **state)
 {
@@ -356,6 +382,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_front_put_off_counts_in_iteration),
         cmocka_unit_test(test_ddp_front_put_off_is_not_idle),
         cmocka_unit_test(test_ddp_front_long_answers_are_moved),
+        cmocka_unit_test(test_ddp_front_at_hard_limit_no_lazy_send),
         cmocka_unit_test(test_ddp_front_short_reply_behind_a_moved_one),
     };
 
