@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +19,28 @@ static int link_lost(struct ctl_link *l, const char *why)
 {
     (void)snprintf(l->lost, sizeof(l->lost), "the connection ended: %s", why);
     return -1;
+}
+
+/* connect(), which with a timeout ends with EINTR when ctl was stopped: it continues by itself. */
+static int link_wait(int fd, const struct addrinfo *to)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    int error = 0;
+    socklen_t size = sizeof(error);
+    int n;
+
+    if (connect(fd, to->ai_addr, to->ai_addrlen) == 0)
+        return 0;
+    if (errno != EINTR)
+        return -1;
+    while ((n = poll(&p, 1, LINK_SECONDS * 1000)) < 0 && errno == EINTR)
+        ;
+    if (n == 0)
+        errno = ETIMEDOUT;
+    if (n <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        return -1;
+    errno = error;
+    return error == 0 ? 0 : -1;
 }
 
 static int link_connect(struct ctl_link *l, const char *address)
@@ -45,7 +68,7 @@ static int link_connect(struct ctl_link *l, const char *address)
     l->fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     failed = l->fd < 0 || setsockopt(l->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) != 0 ||
              setsockopt(l->fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) != 0 ||
-             connect(l->fd, list->ai_addr, list->ai_addrlen) != 0;
+             link_wait(l->fd, list) != 0;
     freeaddrinfo(list);
     return failed ? -1 : 0;
 }

@@ -23,9 +23,13 @@ static int ctl_connect(void)
                  sizeof(a.sun_path) - 1);
     (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) != 0 ||
-        connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
+    int r = fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) != 0 ||
+                    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) != 0
+                ? -1
+                : connect(fd, (struct sockaddr *)&a, sizeof(a));
+    while (fd >= 0 && r != 0 && errno == EINTR) /* it was stopped while it waited for a place */
+        r = connect(fd, (struct sockaddr *)&a, sizeof(a));
+    if (r != 0)
         ex_die("cannot connect to %s (--socket): %s", path, strerror(errno));
     return fd;
 }
