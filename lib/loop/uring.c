@@ -15,12 +15,9 @@
  *   U3 The wake-up eventfd is watched by one multishot poll and never read: each
  *      write to it makes a completion. (Its counter would need 2^64 wake-ups to
  *      fill up.)
- *   U4 A quiet entry that was submitted has failed, and its completion is in the
- *      queue (or in the kernel's overflow list), or it has succeeded. So reap() takes
- *      off the list what has a completion, and when there is no overflow delivers the
- *      rest: first, for these were over before what the completions lead to.
+ *   U4 is in uring_quiet.c.
  */
-#include "loop/uring.h"
+#include "loop/uring_priv.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -30,40 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "loop/loop_priv.h"
-
-#define SNIC_URING__FILES 4096
-#define SNIC_URING__GROUPS 1024
 #define SNIC_URING__CLOSE_TRIES 100
 #define SNIC_URING__CLOSE_NS UINT64_C(10000000)
-
-struct loop_uring {
-    struct snic_loop core;
-    struct io_uring ring;
-    struct loop_uring_poll wake;
-    struct snic_link polls;           /* watched descriptors, the wake-up's included */
-    struct snic_uring_op ignored;     /* U1 */
-    struct snic_link quiet;           /* U4: not submitted yet */
-    struct snic_link quiet_submitted; /* submitted */
-    uint8_t quiet_able;
-    uint8_t quiet_now; /* do not sleep before these are delivered */
-    uint64_t outstanding;
-    uint32_t features;
-    uint32_t files_max;
-    uint32_t files_hint;
-    int event_fd;
-    int epoll_fd;    /* for callers that sleep elsewhere, or -1 */
-    int ready_fd;    /* registered with the ring, in the epoll set, or -1 */
-    uint8_t enabled; /* U2 */
-    uint8_t regions_ready;
-    uint64_t groups[SNIC_URING__GROUPS / 64];
-    uint64_t files[SNIC_URING__FILES / 64]; /* one bit per slot in use */
-};
-
-static struct loop_uring *loop_uring_self(const struct snic_loop *l)
-{
-    return (struct loop_uring *)(uintptr_t)l;
-}
 
 /* ---- Clock and wake-up ---- */
 
@@ -121,81 +86,11 @@ static int loop_uring_result(struct loop_uring *u, int r)
     }
 }
 
-/* ---- Entries without completion ---- */
-
-static void loop_uring_quiet_move(struct snic_link *to, struct snic_link *from)
-{
-    while (!snic_link_alone(from)) {
-        struct snic_link *i = from->next;
-        snic_link_remove(i);
-        snic_link_append(to, i);
-    }
-}
-
-static void loop_uring_quiet_failed(struct snic_uring_op *op, int32_t res, uint32_t flags)
-{
-    struct loop_uring_quiet *q = SNIC_CONTAINER(op, struct loop_uring_quiet, op);
-    snic_link_remove(&q->link);
-    q->complete(op, res, flags);
-}
-
-void loop_uring_quiet_init(struct loop_uring_quiet *q, snic_uring_complete_fn complete)
-{
-    q->op.complete = loop_uring_quiet_failed;
-    q->complete = complete;
-    snic_link_init(&q->link);
-}
-
-int loop_uring_quiet_able(const struct snic_loop *l)
-{
-    const struct loop_uring *u = loop_uring_self(l);
-    /* loop_uring_quiet_now() does not wake a caller that sleeps elsewhere. */
-    return u->quiet_able && u->epoll_fd < 0;
-}
-
-void loop_uring_quiet(struct snic_loop *l, struct io_uring_sqe *sqe, struct loop_uring_quiet *q,
-                      int32_t result)
-{
-    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-    q->result = result;
-    snic_link_append(&loop_uring_self(l)->quiet, &q->link);
-}
-
-void loop_uring_quiet_now(struct snic_loop *l)
-{
-    loop_uring_self(l)->quiet_now = 1;
-}
-
 /** A call that submits has returned @p r. Where it left entries, the quiet ones follow them. */
 static int loop_uring_submitted(struct loop_uring *u, int r)
 {
-    if (io_uring_sq_ready(&u->ring) == 0)
-        loop_uring_quiet_move(&u->quiet_submitted, &u->quiet);
+    loop_uring_quiet_left(u);
     return loop_uring_result(u, r);
-}
-
-/** Deliver the successes, of which there is none among the first @p ready completions; U4. */
-static uint32_t loop_uring_quiet_deliver(struct loop_uring *u, uint32_t ready)
-{
-    struct snic_link list;
-    uint32_t count = 0;
-    if (snic_link_alone(&u->quiet)) /* before the calls: they may set it again */
-        u->quiet_now = 0;
-    for (uint32_t i = 0; i < ready && !snic_link_alone(&u->quiet_submitted); i++) {
-        unsigned at = (*u->ring.cq.khead + i) & *u->ring.cq.kring_mask;
-        struct snic_uring_op *op = (struct snic_uring_op *)(uintptr_t)u->ring.cq.cqes[at].user_data;
-        if (op->complete == loop_uring_quiet_failed)
-            snic_link_remove(&SNIC_CONTAINER(op, struct loop_uring_quiet, op)->link);
-    }
-    snic_link_init(&list);
-    loop_uring_quiet_move(&list, &u->quiet_submitted);
-    for (; !snic_link_alone(&list); count++) {
-        struct loop_uring_quiet *q = SNIC_CONTAINER(list.next, struct loop_uring_quiet, link);
-        snic_link_remove(&q->link);
-        u->outstanding--;
-        q->complete(&q->op, q->result, 0);
-    }
-    return count;
 }
 
 int loop_uring_flush(struct snic_loop *l)
