@@ -87,7 +87,7 @@
  * than 1 + log2(largest / smallest) / 2 times as much. Too little is not the end: SNIC_EAGAIN at
  * submit; others' writes wait, and after 200 ms count as lost (no_room); a
  * node that never finds the memory is left out as slow. Beside it there are 2 * window_bytes and
- * about 120 bytes for each of sends_max, of each other node.
+ * about 120 bytes for each of sends_max, of each other node; and 8 for each record of ddp.h's.
  *
  * Clock: `clock` of the options, or else snic_loop_clock(), read after a message was received
  * (member.h). Both count the time a machine is suspended, so a lease ends in it. Of a pause that no

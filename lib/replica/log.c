@@ -151,6 +151,34 @@ static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp
 }
 
 /*
+ * The log has that at the position: earlier records of the key are not needed any more, even of the
+ * same timestamp. A learner appends again what it dropped and requested again, and what it held and
+ * an INV brought; else timestamps are enough. If another key takes the record's number, it is
+ * appended later than this.
+ */
+void replica_log_has(struct snic_replica *r, const struct snic_ddp_key *key, uint64_t ts,
+                     uint64_t position)
+{
+    struct snic_ddp_entry e;
+    if (r->part == SNIC_DDP_FULL || snic_ddp_kept(r->ddp, key, &e) != 0 || e.ts != ts ||
+        (e.flags & SNIC_DDP_REPLACES) != 0)
+        return;
+    r->log.since[e.number] = position;
+}
+
+/* A learner's: does what the log has of the key give way to what waits for it? */
+static int replica_log_yields(struct snic_replica *r, const struct snic_ddp_key *key)
+{
+    struct replica_log *l = &r->log;
+    for (uint32_t i = l->mid; i != l->tail && r->part == SNIC_DDP_LEARNER; i++) {
+        const struct replica_entry *w = replica_entry_at(l, i);
+        if (w->alone && w->key.w[0] == key->w[0] && w->key.w[1] == key->w[1])
+            return 1;
+    }
+    return 0;
+}
+
+/*
  * Only the newest record of a key is needed, and none of a key that is gone; but the newest that
  * is in the log, not one that still waits for it (H28). That one only: while newer values of all
  * keys wait for room, keeping all older ones would never make any. Compaction may continue after
@@ -167,7 +195,9 @@ int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
     const uint32_t marks = SNIC_REPLICA__RETIRE | SNIC_REPLICA__DROPS;
     if ((rec->flags & marks) != 0 || rec->position < r->log.retired)
         return 0;
-    if (snic_ddp_kept(r->ddp, &key, &e) != 0)
+    if (snic_ddp_kept(r->ddp, &key, &e) != 0 || replica_log_yields(r, &key))
+        return 0;
+    if (rec->position < r->log.since[e.number])
         return 0;
     if (rec->ts > e.ts)
         return (e.flags & SNIC_DDP_REPLACES) != 0 || replica_log_newest(r, &e) == 0;
@@ -200,6 +230,8 @@ static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
     if (e->value != 0)
         replica_value_drop(&r->values, e->value);
     e->value = 0;
+    if (e->kind == REPLICA_E_RECORD)
+        replica_log_has(r, &e->key, e->ts, e->position);
     if (e->kind == REPLICA_E_RETIRE) {
         r->log.retired = e->position;
         r->log.gaps = r->log.too_much = 0;
@@ -301,6 +333,27 @@ int replica_log_stuck(struct replica_log *l)
     return l->mid != l->tail;
 }
 
+/*
+ * A learner's log is full: what it has of the keys that wait for it gives way to them, as others
+ * do that it drops. Of a record that was dropped, and comes again with the timestamp that it had,
+ * this is void, and was kept for that timestamp. 0: none that did not yet.
+ */
+int replica_log_yield(struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    int found = 0;
+    for (uint32_t i = l->mid; i != l->tail; i++) {
+        struct replica_entry *e = replica_entry_at(l, i);
+        if (e->kind != REPLICA_E_RECORD || e->alone)
+            continue;
+        e->alone = 1;
+        found = 1;
+    }
+    if (found)
+        snic_wal_compact(l->wal);
+    return found;
+}
+
 /* The records of what is durable by now are fetched together. */
 void replica_log_ahead(const struct snic_replica *r)
 {
@@ -367,6 +420,10 @@ void replica_log_layout(struct snic_arena *a, struct snic_replica *r)
     l->size = snic_wal_memsize(r->o.log, &l->opts);
     l->mem = snic_arena_take(a, 1, l->size, SNIC_REPLICA_ALIGN);
     l->entry = snic_arena_take(a, l->entries, sizeof(*l->entry), 64);
+    uint32_t records = snic_ddp_records(&r->ddp_opts);
+    l->since = snic_arena_take(a, records, sizeof(*l->since), 64);
+    if (a->base != NULL)
+        memset(l->since, 0, records * sizeof(*l->since));
 }
 
 /* N6: what is in the log's buffers may still be written. */

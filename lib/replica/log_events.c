@@ -99,6 +99,8 @@ static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
         replica_value_give(&r->values, ev.value);
     }
     int result = replica_step_ddp(r, &ev);
+    if (result == 0 && (ev.flags & SNIC_DDP_DROPS) == 0)
+        replica_log_has(r, &ev.key, ev.ts, rec->position);
     if (result == 0)
         return;
     if (ev.value != 0)

@@ -220,6 +220,8 @@ static int replica_gives_way(struct snic_replica *r)
 {
     if (r->part != SNIC_DDP_LEARNER || !replica_log_stuck(&r->log))
         return 0;
+    if (replica_log_yield(r))
+        return 1;
     uint32_t tail = r->log.tail;
     for (uint32_t i = 0; i < REPLICA_GIVES && replica_shed(r); i++)
         ;

@@ -418,6 +418,8 @@ struct replica_entry {
     uint32_t flags;  /* SNIC_WAL_* */
     uint32_t id;     /* FLUSH */
     uint32_t engine; /* N3 */
+    uint32_t alone;  /* RECORD: what the log has of its key gives way to it */
+    uint32_t pad;
 };
 
 /* A ring of entries: [head, mid) are in the log and not durable, [mid, tail) wait for it. */
@@ -427,6 +429,7 @@ struct replica_log {
     void *mem;
     size_t size;
     struct replica_entry *entry;
+    uint64_t *since;  /* of each record of the table: in the log, what is before it is needless */
     uint32_t entries; /* power of two */
     uint32_t head;
     uint32_t mid;
@@ -646,7 +649,10 @@ void replica_log_layout(struct snic_arena *a, struct snic_replica *r);
 void replica_log_accept(struct snic_replica *r);
 int replica_log_next(struct snic_replica *r, struct replica_entry *out);
 int replica_log_stuck(struct replica_log *l);
+int replica_log_yield(struct snic_replica *r);
 void replica_log_ahead(const struct snic_replica *r);
+void replica_log_has(struct snic_replica *r, const struct snic_ddp_key *key, uint64_t ts,
+                     uint64_t position);
 int replica_log_keep(void *ctx, const struct snic_wal_record *rec);
 void replica_log_stop(struct snic_replica *r);
 void replica_log_fini(struct snic_replica *r);

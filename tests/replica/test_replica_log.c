@@ -397,6 +397,76 @@ static void test_replica_log_learner_gives_way_to_what_waits(void **state)
     cluster_free(c);
 }
 
+/*
+ * All logs are full when a node dies; one in @most of the keys goes meanwhile, 0: none. When it is
+ * back it drops up to @drops of its records, which it must request again, with the timestamps that
+ * its log has. With @forgets its log keeps all of these, as if it had just been opened.
+ */
+static struct cluster *begin_again(uint64_t seed, uint32_t most, uint32_t drops, uint32_t forgets,
+                                   uint32_t *keys)
+{
+    struct cluster_opts o = {.seed = seed, .nodes = 3, .checks = 64};
+    uint32_t n = 0;
+    o.keys = CLUSTER_KEYS_MOST;
+    o.keys_max = CLUSTER_KEYS_MOST + 20;
+    o.segment_bytes = 16384;
+    o.segments = 14;
+    o.value_max = 5000;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_up(c, i, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    *keys = fill(c, 0, 3);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    cluster_run(c, 2 * SECOND);
+    for (uint32_t k = 0; most != 0 && k < *keys / most; k++)
+        must(c, cluster_do(c, k % 2, SNIC_REPLICA_DELETE, k, NULL) == 0);
+    cluster_run(c, SECOND);
+    cluster_up(c, 2, 0);
+    struct snic_replica *r = c->node[2].r;
+    for (uint32_t i = 0; r->part != SNIC_DDP_LEARNER; i++) {
+        must(c, i < 1000000);
+        cluster_run(c, CLUSTER_MS / 100);
+    }
+    for (uint32_t i = 0; i < 300; i++) {
+        while (n < drops && replica_shed(r))
+            n++;
+        cluster_run(c, CLUSTER_MS / 100);
+        if (forgets)
+            memset(r->log.since, 0, snic_ddp_records(&r->ddp_opts) * sizeof(r->log.since[0]));
+    }
+    assert_true(n > 0);
+    if (forgets) {
+        cluster_down(c, 2, CLUSTER_CRASH);
+        cluster_run(c, 2 * SECOND);
+        cluster_up(c, 2, 0);
+    }
+    must(c, cluster_settle(c, 20 * SECOND));
+    return c;
+}
+
+/* A log does not keep twice what a learner dropped and got again; when it is opened it sees
+   which of the two it is. */
+static void test_replica_log_learner_requests_again_what_it_dropped(void **state)
+{
+    uint32_t keys;
+    (void)state;
+    for (uint32_t forgets = 0; forgets < 2; forgets++) {
+        struct cluster *c = begin_again(support_seed(), 4, UINT32_MAX, forgets, &keys);
+        for (uint32_t k = 0; k < keys / 8; k++)
+            must(c, cluster_do(c, 2, SNIC_REPLICA_PUT, k, NULL) == 0);
+        end(c);
+    }
+}
+
+/* Without any other room what comes again takes the place of what was dropped. */
+static void test_replica_log_learner_requests_again_without_room(void **state)
+{
+    uint32_t keys;
+    (void)state;
+    end(begin_again(1, 0, 1, 0, &keys)); /* with this seed nothing else fits */
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +480,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_log_learner_sheds_what_the_log_notes),
         cmocka_unit_test(test_replica_log_learner_with_a_full_log),
         cmocka_unit_test(test_replica_log_learner_gives_way_to_what_waits),
+        cmocka_unit_test(test_replica_log_learner_requests_again_what_it_dropped),
+        cmocka_unit_test(test_replica_log_learner_requests_again_without_room),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
