@@ -166,7 +166,7 @@ void replica_log_has(struct snic_replica *r, const struct snic_ddp_key *key, uin
     r->log.since[e.number] = position;
 }
 
-/* A learner's: does what the log has of the key give way to what waits for it? */
+/* Has a learner dropped the key's records for one that waits for room? */
 static int replica_log_yields(struct snic_replica *r, const struct snic_ddp_key *key)
 {
     struct replica_log *l = &r->log;
@@ -334,9 +334,10 @@ int replica_log_stuck(struct replica_log *l)
 }
 
 /*
- * A learner's log is full: what it has of the keys that wait for it gives way to them, as others
- * do that it drops. Of a record that was dropped, and comes again with the timestamp that it had,
- * this is void, and was kept for that timestamp. 0: none that did not yet.
+ * A learner's log is full: it drops the records of each key for which another one waits, so that
+ * compaction makes room; the donor has them. Otherwise a record that was dropped and is sent again,
+ * with the same timestamp, would keep the void one in the log and never find room itself. Returns 0
+ * if there was none left to give up.
  */
 int replica_log_yield(struct snic_replica *r)
 {

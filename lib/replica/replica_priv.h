@@ -352,7 +352,7 @@ struct replica_peer {
     uint32_t open;             /* the datagram that is being filled, or none */
     uint32_t highest;          /* version that it understands, as far as is known */
     uint32_t out_free;
-    uint32_t outs_free; /* entries behind it: a check that walks them takes half of a simulation */
+    uint32_t outs_free; /* that list's length: walking it in checks took half of a simulation */
     struct replica_out *outs;
     uint32_t *buckets;
     struct replica_to to[REPLICA_CHANNELS];
@@ -429,7 +429,7 @@ struct replica_log {
     void *mem;
     size_t size;
     struct replica_entry *entry;
-    uint64_t *since;  /* of each record of the table: in the log, what is before it is needless */
+    uint64_t *since;  /* by entry of the table: the key's records before this position are void */
     uint32_t entries; /* power of two */
     uint32_t head;
     uint32_t mid;
