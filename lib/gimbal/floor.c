@@ -137,20 +137,23 @@ void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t
     gimbal_floor_offer(g, t);
 }
 
-/* Until when do the caps, or a timer of them, keep the I/O? 0: they do not. */
-static uint64_t floor_capped_ns(struct snic_gimbal *g, struct gimbal_flow *f, struct gimbal_flow *c,
-                                const struct snic_gimbal_io *io)
+/* When may the I/O of the flow go for its tenant's own caps, or a timer of them? */
+static uint64_t floor_own_ns(const struct snic_gimbal *g, const struct gimbal_flow *f,
+                             const struct snic_gimbal_io *io)
 {
-    uint64_t ready = 0;
-    if (f->where == GIMBAL_PARKED)
-        ready = f->timer.deadline_ns;
-    if (c->where == GIMBAL_PARKED)
-        ready = snic_max_u64(ready, c->timer.deadline_ns);
+    uint64_t ready = f->where == GIMBAL_PARKED ? f->timer.deadline_ns : 0;
     if ((f->tenant->flags & GIMBAL_CAPPED) != 0)
         ready = snic_max_u64(ready, gimbal_cap_ready_ns(f->tenant, io, g->now_ns));
-    if (c != f && (c->tenant->flags & GIMBAL_CAPPED) != 0)
-        ready = snic_max_u64(ready, gimbal_cap_ready_ns(c->tenant, io, g->now_ns));
-    return ready > g->now_ns ? ready : 0;
+    return ready;
+}
+
+/* And for those of its group, whose flow is @c? A parked one need not wait for its timer. */
+static uint64_t floor_group_ns(const struct snic_gimbal *g, const struct gimbal_flow *c,
+                               const struct snic_gimbal_io *io)
+{
+    if ((c->tenant->flags & (GIMBAL_CAPPED | GIMBAL_GROUP)) != (GIMBAL_CAPPED | GIMBAL_GROUP))
+        return 0;
+    return gimbal_cap_ready_ns(c->tenant, io, g->now_ns);
 }
 
 /* The carrying flow has an open slot, beyond its share if need be; it takes turns again, then. */
@@ -162,6 +165,7 @@ static int floor_slot(struct snic_gimbal *g, struct gimbal_flow *c)
         gimbal_list_remove(g, &g->deferred, c);
         gimbal_round_join(g, c);
     }
+    gimbal_cap_unpark(g, c); /* a group's: it waits for what another I/O takes */
     return 1;
 }
 
@@ -169,6 +173,7 @@ static int floor_slot(struct snic_gimbal *g, struct gimbal_flow *c)
 static struct snic_gimbal_io *floor_head(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     uint64_t capped_ns = SNIC_NEVER;
+    uint64_t waive_ns = SNIC_NEVER; /* its own caps */
     int large = 0;
     for (unsigned k = 0; k < 2; k++) {
         struct gimbal_flow *f = &t->flow[t->floor_op ^ 1 ^ k];
@@ -177,17 +182,21 @@ static struct snic_gimbal_io *floor_head(struct snic_gimbal *g, struct gimbal_te
         struct snic_gimbal_io *io = gimbal_flow_head(f);
         struct gimbal_flow *owner = gimbal_flow_of(g, io);
         struct gimbal_flow *c = gimbal_carrier(owner);
-        uint64_t until_ns = floor_capped_ns(g, owner, c, io);
-        if (until_ns != 0)
+        uint64_t own_ns = floor_own_ns(g, owner, io);
+        uint64_t until_ns = snic_max_u64(own_ns, floor_group_ns(g, c, io));
+        if (until_ns > g->now_ns) {
             capped_ns = snic_min_u64(capped_ns, until_ns);
-        else if (io->size > g->o.bucket_bytes)
+            waive_ns = snic_min_u64(waive_ns, own_ns);
+        } else if (io->size > g->o.bucket_bytes) {
             large = 1;
-        else if (io == g->held || floor_slot(g, c))
+        } else if (io == g->held || floor_slot(g, c)) {
             return io;
+        }
     }
     if (capped_ns != SNIC_NEVER) {
-        floor_waive(t, capped_ns);
+        floor_waive(t, waive_ns);
         floor_arm(g, t, capped_ns);
+        t->floor_capped = floor_due_ns(t) < capped_ns;
     } else if (large) {
         floor_waive(t, g->now_ns);
     }
@@ -237,6 +246,8 @@ void gimbal_floor_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
             p->free_ns = snic_min_u64(snic_max_u64(p->free_ns, from), ahead) +
                          floor_cost(g, p, i == 0 ? io->size : 1);
     }
+    if (floor_due_ns(t) >= now)
+        t->floor_capped = 0;
     gimbal_floor_offer(g, t);
 }
 
@@ -246,7 +257,8 @@ void gimbal_floor_sent(struct snic_gimbal *g, struct gimbal_flow *c,
 {
     struct gimbal_tenant *t = g->lane_first;
     uint64_t due = floor_due_ns(t);
-    g->floor_late_ns = snic_max_u64(g->floor_late_ns, g->now_ns - due);
+    if (!t->floor_capped)
+        g->floor_late_ns = snic_max_u64(g->floor_late_ns, g->now_ns - due);
     g->floor_ios++;
     t->floor_ios++;
     t->floor_op = io->op;
@@ -319,7 +331,8 @@ void gimbal_floor_adapt(struct snic_gimbal *g)
         return;
     g->floor_ns = g->now_ns + g->o.cost_period_ns;
     g->floor_late_ns = 0;
-    if (g->lane_first != NULL && floor_due_ns(g->lane_first) < g->now_ns)
+    if (g->lane_first != NULL && !g->lane_first->floor_capped &&
+        floor_due_ns(g->lane_first) < g->now_ns)
         late_ns = snic_max_u64(late_ns, g->now_ns - floor_due_ns(g->lane_first));
     if (late_ns >= SNIC_GIMBAL_FLOOR_LATE_NS / 4) {
         part -= part / 16;

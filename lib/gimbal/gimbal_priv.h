@@ -147,6 +147,7 @@ struct gimbal_tenant {
     uint8_t capped_op;             /* of the last I/O sent under caps */
     uint8_t floor_op;              /* that the lane of floors sent last */
     uint8_t laned;                 /* on the lane of floors */
+    uint8_t floor_capped;          /* late since its group's caps were used up */
     struct gimbal_pace floor[2];   /* bytes, I/Os; free_ns: due */
     struct snic_timer floor_timer; /* queued, and not due yet */
     struct gimbal_tenant *lane_next;

@@ -341,6 +341,41 @@ static void test_gimbal_groups_cap_shared_beside_floor(void **state)
     }
 }
 
+/*
+ * A tenant's floor holds under its group's cap, whatever its kind of I/O and the others': what it
+ * waits for while they use the cap is owed to it.
+ */
+static void test_gimbal_groups_floor_under_cap(void **state)
+{
+    (void)state;
+    for (unsigned mix = 0; mix < 16; mix++) {
+        struct sim s;
+        struct snic_gimbal_opts o = {.tenants_max = 4, .groups_max = 1, .rate_start = SEC / 2};
+        struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
+        struct snic_gimbal_tenant_opts floor = group_opts(1, 1);
+        sim_open(&s, &o);
+        cap.bytes_per_second = 100000000;
+        floor.floor_bytes_per_second = 60000000;
+        assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &cap), 0);
+        assert_int_equal(snic_gimbal_tenant_add(s.x.g, 0, &floor), 0);
+        group_tenant(&s, 1, 1, 1);
+        group_tenant(&s, 2, 1, 1);
+        sim_client(&s, 0, mix & 1, mix & 8 ? 4 * KIB : 128 * KIB, 256, 8 * SEC);
+        sim_client(&s, 1, mix >> 1 & 1, 128 * KIB, 32, 8 * SEC);
+        sim_client(&s, 2, mix >> 2 & 1, 128 * KIB, 32, 8 * SEC);
+        sim_run(&s, SEC);
+        uint64_t before = sim_bytes(&s, 1) + sim_bytes(&s, 2);
+        uint64_t sent = group_sent(&s, 0, 3 * SEC);
+        uint64_t others = sim_bytes(&s, 1) + sim_bytes(&s, 2) - before;
+        if (sent < 2 * UINT64_C(59400000) - 2 * 128 * KIB)
+            fail_msg("mix %u: %.1f MB/s, others %.1f", mix, (double)sent / 2e6,
+                     (double)others / 2e6);
+        assert_int_equal(gx_view(&s.x).floor_part, SNIC_GIMBAL_FLOOR_ONE);
+        assert_true(sent + others >= 2 * UINT64_C(98000000));
+        sim_close(&s);
+    }
+}
+
 /* The group waits for its cap's time for a large I/O of tenant 1, tenant 0 for its own cap. */
 static void group_parked(struct gx *x, struct snic_gimbal_io *io)
 {
@@ -487,6 +522,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_groups_moved_under_load),
         cmocka_unit_test(test_gimbal_groups_moved_tenant_has_share_at_once),
         cmocka_unit_test(test_gimbal_groups_cap_shared_beside_floor),
+        cmocka_unit_test(test_gimbal_groups_floor_under_cap),
         cmocka_unit_test(test_gimbal_groups_emptied_while_parked),
         cmocka_unit_test(test_gimbal_groups_cancel_of_large_frees_small),
         cmocka_unit_test(test_gimbal_groups_small_passes_when_its_own_cap_allows),
