@@ -152,6 +152,14 @@ int ex_signal_ignored(int number);
 /** After this signals are ignored; before the loop closes. */
 void ex_signals_off(void);
 
+/* ---- A tool's connection ---- */
+
+struct sockaddr;
+/** A blocking stream socket that is connected with @p to, of @p size bytes; connect(), send() and
+    recv() end after @p seconds. It survives a stop of the process; send() and recv() end with EINTR
+    then. @return a descriptor; -1 errno */
+int ex_connect(const struct sockaddr *to, uint32_t size, uint64_t seconds);
+
 /* ---- CPU time ---- */
 
 /** Of the calling thread and of the process, user and system, in ns. */

@@ -5,11 +5,9 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #define LINK_SECONDS 30
@@ -21,36 +19,12 @@ static int link_lost(struct ctl_link *l, const char *why)
     return -1;
 }
 
-/* connect(), which with a timeout ends with EINTR when ctl was stopped: it continues by itself. */
-static int link_wait(int fd, const struct addrinfo *to)
-{
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    int error = 0;
-    socklen_t size = sizeof(error);
-    int n;
-
-    if (connect(fd, to->ai_addr, to->ai_addrlen) == 0)
-        return 0;
-    if (errno != EINTR)
-        return -1;
-    while ((n = poll(&p, 1, LINK_SECONDS * 1000)) < 0 && errno == EINTR)
-        ;
-    if (n == 0)
-        errno = ETIMEDOUT;
-    if (n <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
-        return -1;
-    errno = error;
-    return error == 0 ? 0 : -1;
-}
-
 static int link_connect(struct ctl_link *l, const char *address)
 {
     char host[256];
     const char *port = strrchr(address, ':');
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
-    struct timeval t = {.tv_sec = LINK_SECONDS};
-    int failed;
 
     if (port == NULL || port == address || (size_t)(port - address) >= sizeof(host)) {
         errno = EINVAL;
@@ -65,12 +39,9 @@ static int link_connect(struct ctl_link *l, const char *address)
         errno = EINVAL;
         return -1;
     }
-    l->fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    failed = l->fd < 0 || setsockopt(l->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) != 0 ||
-             setsockopt(l->fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) != 0 ||
-             link_wait(l->fd, list) != 0;
+    l->fd = ex_connect(list->ai_addr, list->ai_addrlen, LINK_SECONDS);
     freeaddrinfo(list);
-    return failed ? -1 : 0;
+    return l->fd < 0 ? -1 : 0;
 }
 
 /* ADMIN CHALLENGE, ADMIN PROVE. 0; -1 */

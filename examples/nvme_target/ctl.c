@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,19 +16,12 @@ static uint64_t seconds = 60;
 static int ctl_connect(void)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    struct timeval t = {.tv_sec = (time_t)seconds};
     if (path[0] == 0 || strlen(path) >= sizeof(a.sun_path))
         ex_usage("--socket '%s': the path of a socket has 1 to %zu bytes", path,
                  sizeof(a.sun_path) - 1);
     (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int r = fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) != 0 ||
-                    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) != 0
-                ? -1
-                : connect(fd, (struct sockaddr *)&a, sizeof(a));
-    while (fd >= 0 && r != 0 && errno == EINTR) /* it was stopped while it waited for a place */
-        r = connect(fd, (struct sockaddr *)&a, sizeof(a));
-    if (r != 0)
+    int fd = ex_connect((struct sockaddr *)&a, sizeof(a), seconds);
+    if (fd < 0)
         ex_die("cannot connect to %s (--socket): %s", path, strerror(errno));
     return fd;
 }

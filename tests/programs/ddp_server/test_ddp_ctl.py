@@ -13,7 +13,7 @@ import time
 
 from ddpserver import (WAIT, Cluster, carry_out, evidence, fields, refused, run, settled, shows,
                        tests_of)
-from stopped import stop_and_continue
+from stopped import stop_and_continue, stopped_in_connect
 
 
 def test_founding_ctl_and_backup(binary):
@@ -103,26 +103,19 @@ def test_founding_ctl_and_backup(binary):
 
 
 def test_ctl_is_stopped(binary):
-    """And continued, as by the terminal, while it waits for a node."""
+    """And continued, as by the terminal, while it connects and while it waits for the answer."""
     with Cluster(binary, nodes=1) as k, socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-        s.listen()
-        s.settimeout(WAIT)
         key = os.path.join(k.directory, "key")
         with open(key, "w", encoding="utf-8", opener=lambda n, f: os.open(n, f, 0o600)) as f:
             f.write("ab" * 32 + "\n")
-        p = subprocess.Popen([binary, "ctl", "drain", "--cluster-key", key, "--connect",
-                              "127.0.0.1:%d" % s.getsockname()[1]], stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT)
-        try:
-            with s.accept()[0] as node:
-                assert b"CHALLENGE" in node.recv(100)
-                stop_and_continue(p)
-                node.sendall(b"-ERR tomorrow\r\n")
-                text = p.communicate(timeout=WAIT)[0]
-        finally:
-            p.kill()
-            p.wait()
+        command = [binary, "ctl", "drain", "--cluster-key", key, "--connect",
+                   "127.0.0.1:%d" % s.getsockname()[1]]
+        with stopped_in_connect(command, s) as (p, node):
+            assert b"CHALLENGE" in node.recv(100)
+            stop_and_continue(p)
+            node.sendall(b"-ERR tomorrow\r\n")
+            text = p.communicate(timeout=WAIT)[0]
         assert p.returncode == 1 and b"is not a ddp_server" in text, text  # not: interrupted
 
 

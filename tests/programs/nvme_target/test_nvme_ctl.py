@@ -12,7 +12,7 @@ import tempfile
 from nvmectl import HOST_A, HOST_B, NQN, WAIT, Target, answer, run
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../support"))
-from stopped import stop_and_continue  # noqa: E402
+from stopped import stop_and_continue, stopped_in_connect  # noqa: E402
 
 SUB = ["subsystem " + NQN, "host %s %s" % (NQN, HOST_A)]
 
@@ -340,25 +340,29 @@ def test_random_commands(binary):
 
 
 def test_ctl_is_stopped(binary):
-    """And continued, as by the terminal, while it waits for the target."""
+    """And continued, as by the terminal, while it connects and while it waits for the answer."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(WAIT)
         s.bind(folder + "/s")
-        s.listen()
-        p = subprocess.Popen([binary, "ctl", "--socket", folder + "/s", "show"],
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        try:
-            with s.accept()[0] as target:
-                target.settimeout(WAIT)
-                assert target.recv(100).split() == [b"show"]
-                stop_and_continue(p)
-                target.sendall(b"a line\nok\n")
+        command = [binary, "ctl", "--socket", folder + "/s", "show"]
+        with stopped_in_connect(command, s) as (p, target):
+            assert target.recv(100).split() == [b"show"]
+            stop_and_continue(p)
+            target.sendall(b"a line\nok\n")
+            target.close()
             text = p.communicate(timeout=WAIT)[0]
-        finally:
-            p.kill()
-            p.wait()
-            p.stdout.close()
         assert p.returncode == 0 and text == b"a line\n", text
+
+
+def test_ctl_connects_too_long(binary):
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as s, \
+            socket.socket(socket.AF_UNIX) as first:
+        s.bind(folder + "/s")
+        s.listen(0)
+        first.connect(folder + "/s")  # takes the only place
+        p = subprocess.run([binary, "ctl", "--socket", folder + "/s", "--timeout", "1", "show"],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
+                           check=False)
+        assert p.returncode == 1 and b"Connection timed out" in p.stdout, p.stdout
 
 
 def test_no_config(binary):
