@@ -61,10 +61,7 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
       TIMEOUT 14400 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
-# Bugs of the log and of the node, by night: sim/wal_bugs.py.
+# Bugs of the log and of the node: sim/wal_bugs.py.
 if(TARGET test_replica_sim)
-  snic_mutants(wal replica 1)
-  if(TEST wal_mutants)
-    set_tests_properties(wal_mutants PROPERTIES LABELS "replica;slow;nightly")
-  endif()
+  snic_mutants(wal replica 38)
 endif()

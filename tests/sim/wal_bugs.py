@@ -17,6 +17,7 @@ PROGRAMS = {
     "log": ["tests/replica/test_replica_log.c", *CLUSTER],
     "lasting": ["tests/replica/test_replica_lasting.c", *CLUSTER],
 }
+ENVIRONMENT = {"SNIC_SEED": "1"} # a night's own seeds are too few for some
 FULL, ANYWHERE = ("replica", "*full_log*"), ("damage", "*damage_anywhere*")
 
 # name, file, text (any white space for white space), what instead, (program, filter)
@@ -101,7 +102,7 @@ BUGS = [
      "(rec->ts >= e.durable && rec->ts >= replica_log_newest(r, &e));", "0;",
      ("log", "*after_the_end*")),
     ("what is forgotten is kept for ever", "lib/replica/log.c",
-     "if (snic_ddp_kept(r->ddp, &key, &e) != 0) return 0;",
+     "if (snic_ddp_kept(r->ddp, &key, &e) != 0 || replica_log_yields(r, &key)) return 0;",
      "if (snic_ddp_kept(r->ddp, &key, &e) != 0) return 1;",
      ("log", "*purged_keys*")),
     ("what the log has no more is confirmed without it", "lib/ddp/record.c",
