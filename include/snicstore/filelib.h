@@ -88,8 +88,13 @@ struct snic_filelib_opts {
     /** The service accepted the group. Requests may be submitted before. May be NULL. */
     void (*opened)(void *ctx, struct snic_filelib *g);
     void *ctx;
-    uint32_t credit;   /**< of each tenant until the service grants; default: no limit        */
-    uint32_t reserved; /**< must be 0                                                       */
+    uint32_t credit; /**< of each tenant until the service grants; default: no limit        */
+    /**
+     * Threads that submit at the same time, 1..1024; default 16. One more hands its requests to the
+     * owner's loop, as all threads then do until those are sent: slower, in order, none is lost
+     * (snic_filelib_stats.crowded).
+     */
+    uint32_t threads;
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
@@ -294,6 +299,7 @@ struct snic_filelib_stats {
     uint64_t parts;        /**< messages beyond the first of long requests */
     uint64_t waits;        /**< requests that found the ring or depth full, or no credit */
     uint64_t held;         /**< times that a tenant's requests were held for want of credit */
+    uint64_t crowded;      /**< submits while opts.threads others were under way */
     uint64_t outstanding;
     uint32_t device_align;  /**< what the service's device wants, 0 before `opened`. Where
                                  payload_align is less, it copies each request's bytes */

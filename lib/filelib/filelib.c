@@ -191,8 +191,11 @@ void snic_filelib_submit(struct snic_filelib *g, struct snic_filelib_req **reqs,
     uint32_t i;
     /* Relaxed: statistics. */
     (void)atomic_fetch_add_explicit(&g->submitted, n, memory_order_relaxed);
-    if (atomic_load_explicit(&g->queued, memory_order_relaxed) == 0) /* G3 */
+    if (atomic_load_explicit(&g->queued, memory_order_relaxed) == 0) { /* G3 */
         s = snic_channel_borrow(g->channel);
+        if (s == NULL)
+            (void)atomic_fetch_add_explicit(&g->crowded, 1, memory_order_relaxed);
+    }
     for (i = 0; i < n; i++) {
         struct snic_filelib_req *r = reqs[i];
         int rc;
@@ -385,6 +388,7 @@ static struct snic_channel_opts filelib_channel_opts(const struct snic_filelib_o
                                       .down_bytes = o->down_bytes,
                                       .record_max = o->record_max,
                                       .payload_align = o->payload_align,
+                                      .senders_max = o->threads,
                                       .flags = o->channel_flags};
 }
 
@@ -396,8 +400,8 @@ static const char *filelib_wrong(const struct snic_filelib_opts *o)
         return "depth: not 1..65536";
     if (o->tenants > SNIC_FILELIB__TENANTS_MAX)
         return "tenants: not 1..4096";
-    if (o->reserved != 0)
-        return "reserved: not 0";
+    if (o->threads > 1024)
+        return "threads: not 1..1024";
     if ((o->channel_flags & ~(SNIC_CHANNEL_UP_QUIESCENT | SNIC_CHANNEL_DOWN_ORDERED)) != 0)
         return "channel_flags: unknown bits";
     return snic_channel_opts_wrong(&co); /* these have the same names */
@@ -464,6 +468,7 @@ static struct snic_filelib *filelib_place(struct snic_arena *a, const struct sni
     atomic_init(&g->queued, 0);
     atomic_init(&g->ended, 0);
     atomic_init(&g->submitted, 0);
+    atomic_init(&g->crowded, 0);
     return g;
 }
 
@@ -633,6 +638,7 @@ void snic_filelib_get_stats(const struct snic_filelib *g, struct snic_filelib_st
     out->device_align = info.peer_align;
     out->payload_align = info.payload_align;
     out->submitted = atomic_load_explicit(&g->submitted, memory_order_relaxed);
+    out->crowded = atomic_load_explicit(&g->crowded, memory_order_relaxed);
     out->outstanding = out->submitted - out->completed;
 }
 

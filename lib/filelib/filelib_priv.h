@@ -81,6 +81,7 @@ struct snic_filelib {
     _Alignas(SNIC_CACHELINE) atomic_uint queued;     /* G3 */
     atomic_int ended;                                /* G4: reason, 0 while alive */
     _Alignas(SNIC_CACHELINE) _Atomic(uint64_t) submitted;
+    _Atomic(uint64_t) crowded;
 };
 
 /* message.c */

@@ -3,6 +3,7 @@
  * The file library over a channel in simulated worlds: every operation, limits, many requests,
  * and the end of either side.
  */
+#include "filelib/filelib_priv.h"
 #include "filelinks.h"
 #include "support.h"
 
@@ -338,9 +339,9 @@ static void test_filelib_memory_exact(void **state)
     so.depth = 655360;
     assert_int_equal(snic_files_server_memsize(&so), 0);
     o.depth = 0;
-    o.reserved = 1;
+    o.threads = 1025;
     assert_int_equal(snic_filelib_memsize(&o), 0);
-    o.reserved = 0;
+    o.threads = 0;
     size = snic_filelib_memsize(&o);
     mem = support_guard_alloc(size, SNIC_FILELIB_ALIGN);
     assert_int_equal(snic_filelib_open(&g, mem, size - 1, l.host_hub, &o), SNIC_ENOSPC);
@@ -619,6 +620,39 @@ static void test_filelib_host_dies_service_goes_on(void **state)
     }
 }
 
+/** Up to opts.threads threads submit at the same time; one more is counted, and its requests go
+ * through the owner's loop. */
+static void test_filelib_threads_at_once(void **state)
+{
+    struct snic_channel_sender *others[39];
+    struct snic_filelib_stats st;
+    struct filelink l;
+    uint64_t a;
+    (void)state;
+    link_setup(&l, 0);
+    l.open.threads = 40;
+    filelink_open(&l);
+    for (unsigned i = 0; i < 39; i++) {
+        others[i] = snic_channel_borrow(l.group->channel);
+        assert_non_null(others[i]);
+    }
+    assert_int_equal(filelink_named(l.group, SNIC_FILES_CREATE, 0, "a", &a), 0);
+    snic_filelib_get_stats(l.group, &st);
+    assert_int_equal(st.crowded, 0);
+    struct snic_channel_sender *last = snic_channel_borrow(l.group->channel);
+    assert_non_null(last);
+    assert_int_equal(filelink_write(l.group, a, 0, "bytes", 5, 0), 5);
+    snic_filelib_get_stats(l.group, &st);
+    assert_int_equal(st.crowded, 1);
+    snic_channel_give_back(last);
+    for (unsigned i = 0; i < 39; i++)
+        snic_channel_give_back(others[i]);
+    assert_int_equal(filelink_write(l.group, a, 5, "bytes", 5, 0), 5);
+    snic_filelib_get_stats(l.group, &st);
+    assert_int_equal(st.crowded, 1);
+    filelink_close(&l);
+}
+
 /** A refusal names the wrong option, and only that one. */
 static void test_filelib_wrong_option_is_named(void **state)
 {
@@ -636,7 +670,7 @@ static void test_filelib_wrong_option_is_named(void **state)
         WRONG(opts_size, 3, "opts_size");
         WRONG(depth, 65537, "depth");
         WRONG(tenants, 4097, "tenants");
-        WRONG(reserved, 1, "reserved");
+        WRONG(threads, 1025, "threads");
         WRONG(channel_flags, 1u << 3, "channel_flags");
         WRONG(up_bytes, 5000, "up_bytes");
         WRONG(down_bytes, 1000, "down_bytes");
@@ -675,6 +709,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_filelib_record_max_chosen_and_bounded),
         cmocka_unit_test(test_filelib_read_lent_not_copied),
         cmocka_unit_test(test_filelib_rings_full_all_completed),
+        cmocka_unit_test(test_filelib_threads_at_once),
         cmocka_unit_test(test_filelib_dpu_dies_requests_end_and_reissued),
         cmocka_unit_test(test_filelib_host_dies_service_goes_on),
     };

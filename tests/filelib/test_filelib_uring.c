@@ -186,7 +186,7 @@ struct host {
     void *group_mem;
 };
 
-static void host_group(struct host *h, uint32_t flags)
+static void host_group(struct host *h, uint32_t flags, uint32_t threads)
 {
     struct snic_channel_hub_opts o;
     struct snic_filelib_opts g;
@@ -203,6 +203,7 @@ static void host_group(struct host *h, uint32_t flags)
     g.down_bytes = 131072;
     g.payload_align = 512;
     g.channel_flags = flags;
+    g.threads = threads;
     size = snic_filelib_memsize(&g);
     h->group_mem = memory(size, SNIC_FILELIB_ALIGN);
     assert_int_equal(snic_filelib_open(&h->group, h->group_mem, size, h->hub, &g), 0);
@@ -373,7 +374,7 @@ static void pair_close(struct dpu *d, struct host *h, pthread_t t)
 }
 
 /* Four threads submit, two loops work: nothing lost, each thread's order kept, bytes right; a
- * thread with nothing to do sleeps. */
+ * thread with nothing to do sleeps. One mode has a place for one thread of the four. */
 static void test_filelib_threads_submit_all_completed(void **state)
 {
     unsigned mode;
@@ -382,18 +383,21 @@ static void test_filelib_threads_submit_all_completed(void **state)
         static struct dpu d;
         struct host h;
         struct snic_loop_stats st;
+        struct snic_filelib_stats fs;
         struct snic_filelib_req *none_done;
         pthread_t t;
         pair_open(&d, &h, &t,
                   mode == 1   ? SNIC_CHANNEL_UNMAPPED
                   : mode == 2 ? SNIC_CHANNEL_REGIONS
                               : 0);
-        host_group(&h, mode == 2 ? SNIC_CHANNEL_DOWN_ORDERED : 0);
+        host_group(&h, mode == 2 ? SNIC_CHANNEL_DOWN_ORDERED : 0, mode == 1 ? 1 : THREADS);
         workers_run(&h, (uint32_t)support_scale(30, 1000));
         /* Nothing outstanding: waiting is sleeping. */
         assert_int_equal(snic_filelib_wait(h.group, &none_done, 1, 2000000), 0);
         snic_loop_get_stats(h.loop, &st);
         assert_true(st.sleeps > 0);
+        snic_filelib_get_stats(h.group, &fs);
+        assert_true(mode == 1 || fs.crowded == 0);
         pair_close(&d, &h, t);
         assert_int_equal(d.version[0], 8 * support_scale(30, 1000));
     }
@@ -411,7 +415,7 @@ static void test_filelib_threads_idle_no_turns(void **state)
     pthread_t t;
     (void)state;
     pair_open(&d, &h, &t, SNIC_CHANNEL_REGIONS);
-    host_group(&h, 0);
+    host_group(&h, 0, 0);
     memset(&r, 0, sizeof(r));
     r.op = SNIC_FILES_CREATE;
     r.name = "a";
@@ -493,7 +497,7 @@ static void process_connect(struct host *h, const char *socket)
     h->loop = loop_open();
     rc = snic_dma_shm_connect(&h->dma, h->loop, &o, &none);
     assert_int_equal(rc, 0);
-    host_group(h, 0);
+    host_group(h, 0, 0);
 }
 
 /* kill -9 of the DPU while requests are out: each completes once, what was acknowledged under
