@@ -259,6 +259,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
         1003423, /* more large messages at once than are collected: none was ever whole */
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
         1059774, /* two CAS of one base: the one that refused was gone before it reported it */
+        1067018, /* the judge: of two CAS of one base a restart lost the answered, later one */
         1014016, /* a log kept all older values of a key while a newer one waited for room */
     };
     const uint64_t stride = support_stride(1, 4);

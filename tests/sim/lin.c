@@ -47,7 +47,8 @@ struct lin_key {
     uint32_t write_count;
     struct lin_point *points;
     uint64_t *floor; /* by operation of the key: what it had to show when it began */
-    uint64_t *seen;  /* by write: when it was last known to have taken effect; 0: never */
+    uint64_t *first; /* by write: when it was first known to have taken effect; 0: never */
+    uint64_t *last;
     uint64_t now;
     uint64_t written, read, synced;
     uint32_t bad;
@@ -71,6 +72,13 @@ static struct lin_write *lin_write_of(const struct lin_key *k, uint64_t ts)
 {
     uint32_t i = lin_write_at(k, ts);
     return i < k->write_count && k->writes[i].ts == ts ? &k->writes[i] : NULL;
+}
+
+static void lin_sees(struct lin_key *k, const struct lin_write *w)
+{
+    size_t i = (size_t)(w - k->writes);
+    k->first[i] = k->first[i] != 0 ? k->first[i] : k->now;
+    k->last[i] = k->now;
 }
 
 /*
@@ -116,7 +124,7 @@ static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uin
             return "a read of what was written later";
         if (op->ts < floor)
             return LIN_STALE;
-        k->seen[w - k->writes] = k->now;
+        lin_sees(k, w);
     }
     if (k->read < position)
         k->read = position;
@@ -133,7 +141,7 @@ static const char *lin_op_ends(struct lin_key *k, const struct lin_op *op, uint6
         return "an answered write without a timestamp";
     if (op->ts <= floor)
         return "a write is numbered below the value that the key had when it began";
-    k->seen[lin_write_of(k, op->ts) - k->writes] = k->now;
+    lin_sees(k, lin_write_of(k, op->ts));
     if (k->written < op->ts)
         k->written = op->ts;
     if (op->lasts)
@@ -179,25 +187,28 @@ static const char *lin_walk(struct lin_key *k, uint32_t points, uint32_t keeps)
     return NULL;
 }
 
-/* Was there a restart between the two, in which it may have been lost? */
-static int lin_lost(uint64_t seen, uint64_t end, const uint64_t *restarts, size_t count,
+/* Was there a restart between the two times, in which what was seen may have been lost? */
+static int lin_lost(uint64_t seen, uint64_t then, const uint64_t *restarts, size_t count,
                     uint32_t keeps)
 {
     const uint32_t all = LIN_KEEPS_WRITTEN | LIN_KEEPS_READ;
     for (size_t i = 0; (keeps & all) != all && i < count; i++) {
-        if (seen < restarts[i] && restarts[i] < end)
+        if (seen < restarts[i] && restarts[i] < then)
             return 1;
     }
     return 0;
 }
 
-/* What a CAS compared with was the last before it. */
+/*
+ * What a CAS compared with was the last before it. A write between the two was lost in a restart
+ * before the CAS came, or the CAS was lost in one before that write came back.
+ */
 static const char *lin_cas_chains(struct lin_key *k, const uint64_t *restarts, size_t count,
                                   uint32_t keeps)
 {
     for (uint32_t i = 0; i < k->write_count; i++) {
         const struct lin_op *op = &k->ops[k->writes[i].op];
-        if (op->kind != LIN_CAS || !k->seen[i])
+        if (op->kind != LIN_CAS || k->last[i] == 0)
             continue;
         k->bad = k->writes[i].op;
         if (op->expect_ts >= op->ts)
@@ -207,7 +218,8 @@ static const char *lin_cas_chains(struct lin_key *k, const uint64_t *restarts, s
             /* It compared with nothing, and that was a deletion, answered or not. */
             if (op->expect_ts == 0 && w->value == 0 && w->call < op->end)
                 break;
-            if (k->seen[j] && !lin_lost(k->seen[j], k->seen[i], restarts, count, keeps))
+            if (k->last[j] != 0 && !lin_lost(k->last[j], k->first[i], restarts, count, keeps) &&
+                !lin_lost(k->last[i], k->first[j], restarts, count, keeps))
                 return "a write lies between a CAS and what it compared with";
         }
     }
@@ -284,7 +296,8 @@ const char *lin_check_ts(const struct lin_op *ops, size_t count, const uint64_t 
     k.writes = calloc(count + 1, sizeof(*k.writes));
     k.points = calloc(3 * count + restart_count + 1, sizeof(*k.points));
     k.floor = calloc(count + 1, sizeof(*k.floor));
-    k.seen = calloc(count + 1, sizeof(*k.seen));
+    k.first = calloc(count + 1, sizeof(*k.first));
+    k.last = calloc(count + 1, sizeof(*k.last));
     k.at = order;
     for (size_t i = 0; i < keys && why == NULL; i++) {
         k.at += k.count;
@@ -293,7 +306,8 @@ const char *lin_check_ts(const struct lin_op *ops, size_t count, const uint64_t 
             k.count++;
         k.write_count = 0;
         k.written = k.read = k.synced = 0;
-        memset(k.seen, 0, k.count * sizeof(*k.seen));
+        memset(k.first, 0, k.count * sizeof(*k.first));
+        memset(k.last, 0, k.count * sizeof(*k.last));
         why = lin_key_ts(&k, restarts, restart_count, keeps);
     }
     if (why != NULL && which != NULL)
@@ -303,6 +317,7 @@ const char *lin_check_ts(const struct lin_op *ops, size_t count, const uint64_t 
     free(k.writes);
     free(k.points);
     free(k.floor);
-    free(k.seen);
+    free(k.first);
+    free(k.last);
     return why;
 }
