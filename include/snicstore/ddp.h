@@ -80,10 +80,12 @@
  *          Scopes do not carry over to another engine: one initialised anew, at the same node too,
  *          is used with other numbers, or SYNC would succeed for writes lost with its predecessor.
  *
- * A deletion is a write. A CAS that succeeded was next after what it compared with; one that failed
- * (SNIC_ECANCELED) is a read of what it found, and does not happen later. But it may have been in a
- * log: where a restart loses what beat it (STRICT, EVENT, SCOPE), it may be what comes back, as if
- * nothing had. It takes two rounds of messages.
+ * A deletion is a write. A read of a deleted key may show the timestamp of an earlier deletion than
+ * the last, where that one was purged and a restart found the earlier one in a log. A CAS that
+ * succeeded was next after what it compared with; one that failed (SNIC_ECANCELED) is a read of
+ * what it found, and does not happen later. But it may have been in a log: where a restart loses
+ * what beat it (STRICT, EVENT, SCOPE), it may be what comes back, as if nothing had. It takes two
+ * rounds of messages.
  *
  * ---- Durability of each operation ----
  *

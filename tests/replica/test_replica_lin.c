@@ -137,6 +137,23 @@ static void test_replica_lin_restart_brings_back_what_lost_a_race(void **state)
     assert_non_null(lin_check_ts(h, 5, at, 1, 0, NULL));
 }
 
+/* The last deletion was purged, and the only log that is left has an earlier one: the key is gone
+ * all the same. It is not where a value came after that, or the later deletion had not begun. */
+static void test_replica_lin_earlier_tombstone_is_shown(void **state)
+{
+    struct lin_op h[] = {op(LIN_WRITE, 1, 2, 0, 20), op(LIN_WRITE, 3, 4, 8, 30),
+                         op(LIN_WRITE, 5, 6, 0, 40), op(LIN_READ, 7, 8, 0, 0),
+                         op(LIN_READ, 20, 21, 0, 20)};
+    const uint64_t at[] = {15};
+    (void)state;
+    assert_null(lin_check_ts(h, 5, at, 1, ALL, NULL));
+    h[2] = op(LIN_WRITE, 22, 23, 0, 40);
+    assert_non_null(lin_check_ts(h, 5, at, 1, ALL, NULL));
+    h[2] = op(LIN_WRITE, 5, 6, 9, 40);
+    h[3] = op(LIN_READ, 7, 8, 9, 40);
+    assert_non_null(lin_check_ts(h, 5, at, 1, ALL, NULL));
+}
+
 struct sim_register {
     struct snic_rng rng;
     struct lin_op ops[LIN_WINDOW];
@@ -215,6 +232,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_lin_wrong_histories_fail),
         cmocka_unit_test(test_replica_lin_timestamps_out_of_order_fail),
         cmocka_unit_test(test_replica_lin_restart_loses_what_it_may),
+        cmocka_unit_test(test_replica_lin_earlier_tombstone_is_shown),
         cmocka_unit_test(test_replica_lin_restart_brings_back_what_lost_a_race),
         cmocka_unit_test(test_replica_lin_random_both_judge_alike),
     };

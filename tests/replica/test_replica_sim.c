@@ -260,6 +260,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
         1059774, /* two CAS of one base: the one that refused was gone before it reported it */
         1067018, /* the judge: of two CAS of one base a restart lost the answered, later one */
+        1081379, /* the judge: a log had an earlier tombstone than the one that was purged */
         1014016, /* a log kept all older values of a key while a newer one waited for room */
     };
     const uint64_t stride = support_stride(1, 4);

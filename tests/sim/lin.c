@@ -122,9 +122,10 @@ static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uin
             return "a read of another value than that timestamp's";
         if (w->call > op->end)
             return "a read of what was written later";
-        if (op->ts < floor)
-            return LIN_STALE;
-        lin_sees(k, w);
+        if (op->ts >= floor)
+            lin_sees(k, w);
+        else if (op->value != 0 || lin_absent(k, op, floor, &position) != NULL)
+            return LIN_STALE; /* but a log may have an earlier tombstone than the purged one */
     }
     if (k->read < position)
         k->read = position;
