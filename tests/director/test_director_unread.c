@@ -5,7 +5,7 @@
 #include "dirseen.h"
 #include "director/director_priv.h"
 
-enum { HOGS = 24, HOG_DEPTH = 300, HOG_REPLY = 60000, HOG_FLIGHT = 262144 };
+enum { HOGS = 24, HOG_DEPTH = 100, HOG_REPLY = 60000, HOG_FLIGHT = 262144 };
 
 /* Messages of the hogs that the host or the engine has. */
 static uint32_t hogs_under_way(void)
