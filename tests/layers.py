@@ -95,7 +95,8 @@ LAYERS = {
         ["director.c", "host.c"],
     ],
     "lib/gimbal": [
-        ["bucket.c", "learn.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
+        ["bucket.c", "heap.c", "learn.c", "opts.c", "queue.c"],
+        ["round.c", "congestion.c", "cost.c"],
         ["group.c"], ["cap.c", "slot.c"], ["express.c", "floor.c", "tune.c"], ["tenant.c"],
         ["member.c"],
         ["gimbal.c", "check.c"],

@@ -164,7 +164,7 @@ void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_flow *f, uint64_t read
 void gimbal_cap_members(struct snic_gimbal *g, struct gimbal_flow *c)
 {
     struct gimbal_flow *f;
-    while ((f = c->inner_root) != NULL && (f->tenant->flags & GIMBAL_CAPPED) != 0) {
+    while ((f = gimbal_inner_next(c)) != NULL && (f->tenant->flags & GIMBAL_CAPPED) != 0) {
         uint64_t ready_ns = gimbal_cap_ready_ns(f->tenant, gimbal_flow_head(f), g->now_ns);
         if (ready_ns <= g->now_ns)
             return;

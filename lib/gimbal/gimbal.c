@@ -169,7 +169,7 @@ static uint64_t gimbal_expire(struct snic_gimbal *g)
         }
         struct gimbal_flow *f = SNIC_CONTAINER(timer, struct gimbal_flow, timer);
         gimbal_group_join(g, f);
-        if (gimbal_carrier(f)->inner_root == f)
+        if (gimbal_carrier(f)->inner_root == &f->inner)
             gimbal_cap_unpark(g, gimbal_carrier(f)); /* as in submit */
     }
     return snic_wheel_deadline_ns(&g->wheel);
@@ -218,7 +218,7 @@ static struct snic_gimbal_io *gimbal_visit(struct snic_gimbal *g, struct gimbal_
         const struct gimbal_flow *other = gimbal_flow_sibling(f);
         ready_ns = gimbal_cap_ready_ns(t, io, g->now_ns);
         if (ready_ns <= g->now_ns && f->inner_root != NULL &&
-            !gimbal_group_passes(g, f->inner_root, io)) {
+            !gimbal_group_passes(g, gimbal_inner_next(f), io)) {
             if (other->where == GIMBAL_LISTED) {
                 gimbal_round_behind(g, f, other);
                 return NULL;

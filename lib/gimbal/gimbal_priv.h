@@ -75,6 +75,14 @@ struct gimbal_pace {
     uint64_t reach_from_ns;
 };
 
+/* Of a heap (heap.c). */
+struct gimbal_node {
+    uint64_t key;
+    struct gimbal_node *child; /* the first */
+    struct gimbal_node *next;  /* sibling */
+    struct gimbal_node *prev;
+};
+
 struct gimbal_tenant;
 
 /*
@@ -118,12 +126,9 @@ struct gimbal_flow {
     struct snic_gimbal_io *last[SNIC_GIMBAL_PRIORITIES];
     struct snic_timer timer; /* of caps */
     /* The heap of a group's flow, of its tenants' flows with I/Os; of those, their place. */
-    struct gimbal_flow *inner_root;
-    struct gimbal_flow *inner_child;
-    struct gimbal_flow *inner_next;
-    struct gimbal_flow *inner_prev;
-    uint64_t inner_key; /* its tag when its next I/O has left */
-    uint64_t inner_tag; /* what it has sent, per weight; of a group's flow: virtual time */
+    struct gimbal_node *inner_root;
+    struct gimbal_node inner; /* key: its tag when its next I/O has left */
+    uint64_t inner_tag;       /* what it has sent, per weight; of a group's flow: virtual time */
 };
 
 struct gimbal_tenant {
@@ -283,6 +288,12 @@ static inline struct gimbal_flow *gimbal_carrier(struct gimbal_flow *f)
     return f->tenant->group != NULL ? &f->tenant->group->flow[f->op] : f;
 }
 
+/* Of a group's flow: its tenants' flow that is next; NULL: none has I/Os, or it is a tenant's. */
+static inline struct gimbal_flow *gimbal_inner_next(const struct gimbal_flow *c)
+{
+    return c->inner_root != NULL ? SNIC_CONTAINER(c->inner_root, struct gimbal_flow, inner) : NULL;
+}
+
 /* The I/Os that it owns, queued and on the device. */
 static inline uint32_t gimbal_inside(const struct gimbal_tenant *t)
 {
@@ -394,6 +405,15 @@ struct snic_gimbal_io *gimbal_flow_head(const struct gimbal_flow *f);
 void gimbal_flow_send(struct gimbal_flow *f, struct snic_gimbal_io *io);
 void gimbal_flow_push(struct gimbal_flow *f, struct snic_gimbal_io *io);
 void gimbal_flow_take(struct gimbal_flow *f, struct snic_gimbal_io *io);
+
+/* heap.c */
+static inline int gimbal_key_before(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b) < 0;
+}
+void gimbal_heap_insert(struct gimbal_node **root, struct gimbal_node *n);
+void gimbal_heap_remove(struct gimbal_node **root, struct gimbal_node *n);
+int gimbal_heap_check(const struct gimbal_node *root, const struct gimbal_node *n, uint32_t *below);
 
 /* group.c */
 struct gimbal_flow *gimbal_group_queued(const struct snic_gimbal *g, struct gimbal_flow *f,

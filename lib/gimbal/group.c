@@ -17,13 +17,12 @@
  * of their own. The flow that is next has the caps' time before the other one, which leaves in the
  * buckets what that one takes (cap.c), as long as that one only waits for its round or its caps.
  *
- * The order is a pairing heap: amortised logarithmic in the number of flows with I/Os of a group,
+ * The order is a heap (heap.c): amortised logarithmic in the number of flows with I/Os of a group,
  * with all else O(1).
  *
  * I1  The heap of a group's flow holds its tenants' flows that have I/Os and are not parked for
  *     caps of their own (`where` is GIMBAL_INNER); ready is 1 if it is not empty.
- * I2  No flow's key is less than that of its parent. Keys and tags are compared by their
- *     difference: they may wrap.
+ * I2  Keys and tags are compared by their difference: they may wrap.
  * I3  queued of a group's flow adds up its tenants', inner_weight what its tenants' flows with I/Os
  *     inside count for.
  * I4  A tag in the heap is behind or ahead of virtual time by no more than a quantum and the cost
@@ -34,79 +33,19 @@
 #define SNIC_GIMBAL__TAG_SHIFT 8 /* tags are in 1/256 of a byte */
 #define SNIC_GIMBAL__OP_SHIFT 5  /* and those of reads and writes together in 1/32 */
 
-static int group_before(uint64_t a, uint64_t b)
-{
-    return (int64_t)(a - b) < 0;
-}
-
-/* ---- The heap ---- */
-
-static struct gimbal_flow *group_merge(struct gimbal_flow *a, struct gimbal_flow *b)
-{
-    if (group_before(b->inner_key, a->inner_key)) {
-        struct gimbal_flow *least = b;
-        b = a;
-        a = least;
-    }
-    b->inner_prev = a;
-    b->inner_next = a->inner_child;
-    if (b->inner_next != NULL)
-        b->inner_next->inner_prev = b;
-    a->inner_child = b;
-    return a;
-}
-
-/* Children without their parent: merged in pairs, then from the last pair to the first. */
-static struct gimbal_flow *group_pairs(struct gimbal_flow *child)
-{
-    struct gimbal_flow *done = NULL;
-    struct gimbal_flow *root = NULL;
-    while (child != NULL) {
-        struct gimbal_flow *a = child;
-        struct gimbal_flow *b = a->inner_next;
-        child = b != NULL ? b->inner_next : NULL;
-        if (b != NULL)
-            a = group_merge(a, b);
-        a->inner_next = done;
-        done = a;
-    }
-    while (done != NULL) {
-        struct gimbal_flow *a = done;
-        done = a->inner_next;
-        root = root != NULL ? group_merge(root, a) : a;
-    }
-    if (root != NULL)
-        root->inner_prev = root->inner_next = NULL;
-    return root;
-}
+/* ---- The order ---- */
 
 static void group_insert(struct gimbal_flow *c, struct gimbal_flow *f)
 {
     f->where = GIMBAL_INNER;
-    f->inner_child = f->inner_next = f->inner_prev = NULL;
-    c->inner_root = c->inner_root != NULL ? group_merge(c->inner_root, f) : f;
-    c->inner_root->inner_prev = c->inner_root->inner_next = NULL;
+    gimbal_heap_insert(&c->inner_root, &f->inner);
     c->ready = 1; /* I1 */
 }
 
 static void group_remove(struct gimbal_flow *c, struct gimbal_flow *f)
 {
-    struct gimbal_flow *below = group_pairs(f->inner_child);
     f->where = GIMBAL_IDLE;
-    if (c->inner_root == f) {
-        c->inner_root = below;
-    } else {
-        if (f->inner_prev->inner_child == f)
-            f->inner_prev->inner_child = f->inner_next;
-        else
-            f->inner_prev->inner_next = f->inner_next;
-        if (f->inner_next != NULL)
-            f->inner_next->inner_prev = f->inner_prev;
-        if (below != NULL)
-            c->inner_root = group_merge(c->inner_root, below);
-    }
-    if (c->inner_root != NULL)
-        c->inner_root->inner_prev = c->inner_root->inner_next = NULL;
+    gimbal_heap_remove(&c->inner_root, &f->inner);
     c->ready = c->inner_root != NULL; /* I1 */
 }
 
@@ -140,7 +79,7 @@ static void group_place(const struct snic_gimbal *g, struct gimbal_flow *c, stru
 {
     const struct snic_gimbal_io *io = gimbal_flow_head(f);
     uint32_t units = group_units(c->tenant, io, gimbal_weighted(g, io));
-    f->inner_key = f->inner_tag + group_step(f, units);
+    f->inner.key = f->inner_tag + group_step(f, units);
     group_insert(c, f);
 }
 
@@ -189,7 +128,7 @@ static uint64_t group_op_start(const struct snic_gimbal *g, const struct gimbal_
                                unsigned op)
 {
     uint64_t least = group->inner_op_now - ((uint64_t)g->o.quantum_bytes << SNIC_GIMBAL__OP_SHIFT);
-    return group_before(group->inner_op_tag[op], least) ? least : group->inner_op_tag[op];
+    return gimbal_key_before(group->inner_op_tag[op], least) ? least : group->inner_op_tag[op];
 }
 
 static uint32_t group_op_step(const struct gimbal_tenant *group, unsigned op, uint32_t units)
@@ -209,7 +148,7 @@ static void group_op_sent(const struct snic_gimbal *g, struct gimbal_tenant *gro
                           uint32_t units)
 {
     uint64_t start = group_op_start(g, group, op);
-    if (group_before(group->inner_op_now, start))
+    if (gimbal_key_before(group->inner_op_now, start))
         group->inner_op_now = start;
     group->inner_op_tag[op] = start + group_op_step(group, op, units);
 }
@@ -242,14 +181,14 @@ int gimbal_group_passes(const struct snic_gimbal *g, const struct gimbal_flow *f
     const struct gimbal_tenant *group = f->tenant->group;
     const struct gimbal_flow *c = &group->flow[f->op];
     const struct gimbal_flow *other = gimbal_flow_sibling(c);
-    const struct gimbal_flow *root = c->inner_root;
-    if (root != NULL && root != f && group_before(root->inner_key, f->inner_key) &&
+    const struct gimbal_flow *root = gimbal_inner_next(c);
+    if (root != NULL && root != f && gimbal_key_before(root->inner.key, f->inner.key) &&
         !group_holds(group, io, gimbal_flow_head(root), g->now_ns))
         return 0;
     if (!group_waits(other))
         return 1;
     const struct snic_gimbal_io *next = gimbal_flow_head(other);
-    return !group_before(group_op_key(g, other, next), group_op_key(g, c, io)) ||
+    return !gimbal_key_before(group_op_key(g, other, next), group_op_key(g, c, io)) ||
            group_holds(group, io, next, g->now_ns);
 }
 
@@ -312,9 +251,9 @@ void gimbal_group_sent(const struct snic_gimbal *g, struct gimbal_flow *f,
     if (c == f)
         return;
     uint32_t units = group_units(c->tenant, io, io->weighted);
-    int64_t most = c->inner_root == f ? 0 : group_quantum(g); /* not in order: by a lane */
+    int64_t most = c->inner_root == &f->inner ? 0 : group_quantum(g); /* not in order: by a lane */
     if (group_ahead(c, f) > most) {
-        if (c->inner_root == f)
+        if (c->inner_root == &f->inner)
             c->inner_tag = f->inner_tag;
         else
             f->inner_tag = c->inner_tag + (uint64_t)most;
@@ -340,27 +279,20 @@ void gimbal_group_join(struct snic_gimbal *g, struct gimbal_flow *f)
 
 /* ---- Check ---- */
 
-/* I1 and I2 of one of the group's flows; the number of those in its heap. */
+/* I1 of one of the group's flows, and its heap; the number of flows in that. */
 static uint32_t group_heap_count(const struct snic_gimbal *g, const struct gimbal_flow *c)
 {
     uint32_t count = 0;
+    uint32_t below = 0;
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         const struct gimbal_flow *f = &g->tenants[i].flow[c->op];
-        const struct gimbal_flow *up = f->inner_prev;
         if (f->where != GIMBAL_INNER || f->tenant->group != c->tenant)
             continue;
         count++;
-        if (f->ready == 0 || (up == NULL) != (c->inner_root == f))
+        if (f->ready == 0 || gimbal_heap_check(c->inner_root, &f->inner, &below) != 0)
             return UINT32_MAX;
-        if (up != NULL && up->inner_child != f && up->inner_next != f)
-            return UINT32_MAX;
-        if (up != NULL && up->inner_child == f && group_before(f->inner_key, up->inner_key))
-            return UINT32_MAX; /* I2 of the first child; of the others by what follows */
-        for (const struct gimbal_flow *k = f->inner_child; k != NULL; k = k->inner_next)
-            if (k->where != GIMBAL_INNER || group_before(k->inner_key, f->inner_key))
-                return UINT32_MAX;
     }
-    return count;
+    return below + (count > 0) == count ? count : UINT32_MAX;
 }
 
 int gimbal_group_check(const struct snic_gimbal *g)

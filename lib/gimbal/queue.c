@@ -20,7 +20,7 @@ struct snic_gimbal_io *gimbal_flow_first(const struct gimbal_flow *f, unsigned p
 struct snic_gimbal_io *gimbal_flow_head(const struct gimbal_flow *f)
 {
     if (f->inner_root != NULL)
-        f = f->inner_root;
+        f = gimbal_inner_next(f);
     unsigned p = f->turn;
     SNIC_DASSERT(f->ready != 0);
     if (f->left == 0 || (f->ready >> p & 1) == 0) {
