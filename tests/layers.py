@@ -97,8 +97,8 @@ LAYERS = {
     "lib/gimbal": [
         ["bucket.c", "heap.c", "learn.c", "opts.c", "queue.c"],
         ["round.c", "congestion.c", "cost.c"],
-        ["group.c"], ["cap.c", "slot.c"], ["express.c", "floor.c", "tune.c"], ["tenant.c"],
-        ["member.c"],
+        ["group.c"], ["cap.c", "slot.c"], ["express.c", "floor.c", "floor_credit.c", "tune.c"],
+        ["tenant.c"], ["member.c"],
         ["gimbal.c", "check.c"],
     ],
     "lib/hcache": [

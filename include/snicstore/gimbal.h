@@ -93,15 +93,19 @@
  *
  * Floors. A tenant or group with I/Os queued gets at least its floor, less one percent and one I/O
  * in any second, whatever the others do, as long as the device can deliver the sum of the floors
- * that are used. One that has sent less since
- * it has I/Os queued has its next I/O sent before the round robin's and before a held one. It needs
- * caps and the tokens of its type as all do, and may open slots beyond its share. All that is sent
- * counts towards the floor, and what the lane of floors sends becomes debt, of quantum_bytes at
- * most, so that a tenant has the larger of floor and share, not their sum. A floor costs nothing
+ * that are used, and its group's caps allow the sum of those of its tenants. One that has sent less
+ * since it has I/Os queued has its next I/O sent before the round robin's and before a held one. It
+ * needs caps and the tokens of its type as all do, and may open slots beyond its share. All that is
+ * sent counts towards the floor, and what the lane of floors sends becomes debt, of quantum_bytes
+ * at most, so that a tenant has the larger of floor and share, not their sum. A floor costs nothing
  * while the tenant has nothing queued, and of that time one percent of a second at most is made up
- * for; a tenant that was late
- * although it had I/Os queued catches up on SNIC_GIMBAL_FLOOR_LATE_NS at most. I/Os larger than
- * bucket_bytes take turns. Credit is at least what a client needs to have out for its floor.
+ * for; a tenant that was late although it had I/Os queued catches up on SNIC_GIMBAL_FLOOR_LATE_NS
+ * at most. I/Os larger than bucket_bytes take turns. Credit is at least what a client needs to have
+ * out for its floor.
+ *   The floors of a group's tenants may add up to more than its caps. While those that are used do,
+ * each of these tenants gets the same part of its floor, whatever the sizes and types of their
+ * I/Os, and the group's other tenants may get nothing; floor_part does not fall for that. When the
+ * floors used fit the caps again, each has its floor again, and catches up as above.
  *   Of the costs of all that is sent, floors have 7/8 at most while others wait. When a floor is
  * late for SNIC_GIMBAL_FLOOR_LATE_NS / 4, all are cut in proportion, and restored in small steps
  * when none is: floor_part in the view, the floors that hold now in the views of tenants.

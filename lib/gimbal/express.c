@@ -62,7 +62,7 @@ static int express_may(struct snic_gimbal *g, struct gimbal_flow *f,
         return 0;
     if (c != f && (c->tenant->flags & GIMBAL_CAPPED) != 0 &&
         (gimbal_cap_ready_ns(c->tenant, io, g->now_ns) > g->now_ns ||
-         !gimbal_group_passes(g, f, io)))
+         gimbal_group_floor_ns(g, f, io) != 0 || !gimbal_group_passes(g, f, io)))
         return 0;
     return gimbal_slot_open(g, c);
 }

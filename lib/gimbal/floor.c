@@ -19,19 +19,30 @@
  * Beyond that the lane sends what no turn waits for, and is not charged, or it would owe for that
  * when others come: what passes by the express lane repays nothing.
  *
+ * A tenant whose group's caps do not hold what its I/O takes waits for them in the group's heap, by
+ * when it is due: the caps' time is that of the first, whatever the others' I/Os take, also those
+ * that are sent by turns (group.c). So if the floors of a group's tenants exceed its caps, each
+ * gets the same part of its floor. Then all become later without end: as soon as the first is later
+ * than a tenant may be, the clock by which the group's tenants are due is slowed, which keeps them
+ * apart as they are. To be late for that is no reason to cut floors.
+ *
  * I1  A tenant on the lane (`laned`) has a floor. It may have nothing to send any more, or not be
  *     due: the next poll finds out.
- * I2  A tenant with a floor and I/Os queued is on the lane, or its timer is armed, or what it waits
- *     for offers it again: a completion (no slot), or its next I/O sent (one too large).
+ * I2  A tenant with a floor and I/Os queued is on the lane, or waits for its group's caps, or its
+ *     timer is armed, or what it waits for offers it again: a completion (no slot), or its next I/O
+ *     sent (one too large; of a group whose tenants wait, theirs).
  * I3  floor_part is 1..SNIC_GIMBAL_FLOOR_ONE.
  * I4  lane_left is at most SNIC_GIMBAL__FLOOR_ODDS quanta, and owes less than what an I/O costs.
+ * I5  A tenant that waits (`floor_waits`) has a floor, I/Os queued and a group, whose heap it is in
+ *     by when it is due. The first one of that is on the lane, or the group's timer is armed until
+ *     the caps let it go, or earlier.
+ * I6  Of a tenant in a group "due" is by the group's clock, which is now_ns less floor_slow_ns.
  */
 #include "gimbal/gimbal_priv.h"
 
 #define SNIC_GIMBAL__FLOOR_ODDS 7
 #define SNIC_GIMBAL__FLOOR_LEAST 256                /* of floor_part */
 #define SNIC_GIMBAL__FLOOR_AHEAD UINT64_C(10000000) /* ns: one percent of a second */
-#define SNIC_GIMBAL__FLOOR_NETWORK 100000           /* ns */
 #define SNIC_GIMBAL__FLOOR_NS_MAX (UINT64_C(1) << 39)
 
 void gimbal_floor_init(struct snic_gimbal *g)
@@ -57,7 +68,7 @@ static void floor_append(struct snic_gimbal *g, struct gimbal_tenant *t)
     g->lane_last = t;
 }
 
-static void floor_remove(struct snic_gimbal *g, struct gimbal_tenant *t)
+static void floor_unlane(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     if (!t->laned)
         return;
@@ -70,16 +81,6 @@ static void floor_remove(struct snic_gimbal *g, struct gimbal_tenant *t)
         g->lane_last = t->lane_prev;
     else
         t->lane_next->lane_prev = t->lane_prev;
-}
-
-static uint64_t floor_due_ns(const struct gimbal_tenant *t)
-{
-    uint64_t due = SNIC_NEVER;
-    for (unsigned i = 0; i < 2; i++) {
-        if (t->floor[i].mantissa != 0)
-            due = snic_min_u64(due, t->floor[i].free_ns);
-    }
-    return due;
 }
 
 static void floor_arm(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t at)
@@ -95,6 +96,16 @@ static void floor_arm(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t a
     g->timer_ns = snic_min_u64(g->timer_ns, at);
 }
 
+static uint64_t floor_due_ns(const struct gimbal_tenant *t)
+{
+    uint64_t due = SNIC_NEVER;
+    for (unsigned i = 0; i < 2; i++) {
+        if (t->floor[i].mantissa != 0)
+            due = snic_min_u64(due, t->floor[i].free_ns);
+    }
+    return due;
+}
+
 /* Its kind of timer; the switch takes expired ones itself. */
 void gimbal_floor_fired(struct snic_timer *timer, uint64_t now)
 {
@@ -107,35 +118,159 @@ static int floor_queued(const struct gimbal_tenant *t)
     return t->flow[0].queued + t->flow[1].queued > 0;
 }
 
+/* By how much the tenant's clock is slow. */
+static uint64_t floor_slow_ns(const struct gimbal_tenant *t)
+{
+    return t->group != NULL ? t->group->floor_slow_ns : 0;
+}
+
+/* The time by the tenant's clock. */
+static uint64_t floor_clock(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    return g->now_ns - floor_slow_ns(t); /* I6 */
+}
+
 /* It may be due: to the lane, or a timer. */
 void gimbal_floor_offer(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
-    if ((t->flags & GIMBAL_FLOORED) == 0 || t->laned || !floor_queued(t))
+    if ((t->flags & GIMBAL_FLOORED) == 0 || t->laned || t->floor_waits || !floor_queued(t))
         return;
     uint64_t due = floor_due_ns(t);
-    if (due <= g->now_ns)
+    if (due <= floor_clock(g, t))
         floor_append(g, t);
     else
-        floor_arm(g, t, due);
+        floor_arm(g, t, due + floor_slow_ns(t));
 }
 
 /* It is not late: for what follows, nothing is owed to it. */
-static void floor_waive(struct gimbal_tenant *t, uint64_t now)
+static void floor_waive(struct gimbal_tenant *t, uint64_t clock)
 {
     for (unsigned i = 0; i < 2; i++)
-        t->floor[i].free_ns = snic_max_u64(t->floor[i].free_ns, now);
+        t->floor[i].free_ns = snic_max_u64(t->floor[i].free_ns, clock);
+}
+
+/* ---- Waiting for the caps of a group ---- */
+
+/* The group's first tenant that waits may be sent, or something else has become of it: the lane
+ * finds out. Without any, the group itself is next. */
+static void floor_wake(struct snic_gimbal *g, struct gimbal_tenant *group)
+{
+    struct gimbal_tenant *first = gimbal_floor_first(group);
+    if (first == NULL)
+        gimbal_floor_offer(g, group);
+    else if (!first->laned)
+        floor_append(g, first);
+}
+
+/* By as much as the caps keep the first one beyond what may be made up for, the clock of all is
+ * slowed (I6). */
+static void floor_slow(const struct snic_gimbal *g, struct gimbal_tenant *group)
+{
+    const struct gimbal_tenant *first = gimbal_floor_first(group);
+    uint64_t late = g->now_ns - group->floor_slow_ns;
+    if (first == NULL || late <= first->floor_node.key + SNIC_GIMBAL_FLOOR_LATE_NS)
+        return;
+    group->floor_slow_ns += late - first->floor_node.key - SNIC_GIMBAL_FLOOR_LATE_NS;
+}
+
+static void floor_unwait(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if (!t->floor_waits)
+        return;
+    t->floor_waits = 0;
+    t->floor_capped_ns = g->now_ns;
+    gimbal_heap_remove(&t->group->floor_root, &t->floor_node);
+    floor_wake(g, t->group);
+}
+
+/* It waits until @at, unless another of its group that waits is due before; SNIC_NEVER: one is. */
+static void floor_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t at)
+{
+    struct gimbal_tenant *group = t->group;
+    floor_slow(g, group);
+    uint64_t clock = floor_clock(g, t);
+    floor_waive(t, clock - snic_min_u64(clock, SNIC_GIMBAL_FLOOR_LATE_NS));
+    uint64_t due = floor_due_ns(t);
+    if (t->floor_waits && t->floor_node.key != due) {
+        gimbal_heap_remove(&group->floor_root, &t->floor_node);
+        t->floor_waits = 0;
+    }
+    if (!t->floor_waits) { /* else it stays first: of two due at the same time, each could be */
+        t->floor_waits = 1;
+        t->floor_node.key = due;
+        gimbal_heap_insert(&group->floor_root, &t->floor_node);
+    }
+    if (group->floor_root == &t->floor_node && at != SNIC_NEVER) {
+        group->floor_wait_ns = at;
+        floor_arm(g, group, at);
+    } else {
+        floor_wake(g, group);
+    }
+}
+
+/* Another of its group, which is due before, waits for the group's caps. */
+static int floor_behind(const struct gimbal_tenant *t)
+{
+    const struct gimbal_node *root = t->group != NULL ? t->group->floor_root : t->floor_root;
+    return root != NULL && root != &t->floor_node &&
+           (t->group == NULL || !gimbal_key_before(floor_due_ns(t), root->key));
+}
+
+/* Its timer, or that of those of its tenants that wait. */
+void gimbal_floor_expired(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    gimbal_floor_offer(g, t);
+    if (t->floor_root != NULL && t->floor_wait_ns > g->now_ns)
+        floor_arm(g, t, t->floor_wait_ns);
+    else if (t->floor_root != NULL)
+        floor_wake(g, t);
+}
+
+/* An I/O of the tenant was cancelled: it, or another, may need less of the caps now. */
+void gimbal_floor_cancelled(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if (!floor_queued(t))
+        floor_unwait(g, t);
+    else if (t->floor_waits)
+        floor_wake(g, t->group);
+}
+
+static void floor_remove(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    floor_unlane(g, t);
+    floor_unwait(g, t);
+}
+
+/* The tenant is about to leave its group for that one: another clock. Each may be NULL. */
+void gimbal_floor_move(struct snic_gimbal *g, struct gimbal_tenant *t,
+                       const struct gimbal_tenant *to)
+{
+    uint64_t slow = to != NULL ? to->floor_slow_ns : 0;
+    floor_remove(g, t);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t due = t->floor[i].free_ns + floor_slow_ns(t);
+        t->floor[i].free_ns = due - snic_min_u64(due, slow);
+    }
 }
 
 /* So many I/Os were queued just now. If it has no others, time without I/Os is not made up for, but
- * for a hundredth of a second: a client that has all that it may have on the device is not idle. */
+ * for a hundredth of a second: a client that has all that it may have on the device is not idle.
+ * While others of its group are late for the caps it is no less late than the first of them, but
+ * for that. */
 void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t queued)
 {
     if ((t->flags & GIMBAL_FLOORED) == 0)
         return;
-    if (t->flow[0].queued + t->flow[1].queued == queued)
-        floor_waive(t, g->now_ns - snic_min_u64(g->now_ns, SNIC_GIMBAL__FLOOR_AHEAD));
+    if (t->flow[0].queued + t->flow[1].queued == queued) {
+        uint64_t clock = floor_clock(g, t);
+        if (t->group != NULL && t->group->floor_root != NULL)
+            clock = snic_min_u64(clock, t->group->floor_root->key);
+        floor_waive(t, clock - snic_min_u64(clock, SNIC_GIMBAL__FLOOR_AHEAD));
+    }
     gimbal_floor_offer(g, t);
 }
+
+/* ---- What is next ---- */
 
 /* When may the I/O of the flow go for its tenant's own caps, or a timer of them? */
 static uint64_t floor_own_ns(const struct snic_gimbal *g, const struct gimbal_flow *f,
@@ -169,12 +304,18 @@ static int floor_slot(struct snic_gimbal *g, struct gimbal_flow *c)
     return 1;
 }
 
+/* Until when the flows of a tenant that is due are kept, by what; SNIC_NEVER: by nothing. */
+struct floor_until {
+    uint64_t own_ns;   /* its own caps; and by them, one that the group's caps keep */
+    uint64_t kept_ns;  /* both */
+    uint64_t group_ns; /* those of its group, but not its own */
+    int large;
+};
+
 /* What it has for the lane, in turn of its reads and its writes; NULL: nothing. */
-static struct snic_gimbal_io *floor_head(struct snic_gimbal *g, struct gimbal_tenant *t)
+static struct snic_gimbal_io *floor_head(struct snic_gimbal *g, struct gimbal_tenant *t,
+                                         struct floor_until *until)
 {
-    uint64_t capped_ns = SNIC_NEVER;
-    uint64_t waive_ns = SNIC_NEVER; /* its own caps */
-    int large = 0;
     for (unsigned k = 0; k < 2; k++) {
         struct gimbal_flow *f = &t->flow[t->floor_op ^ 1 ^ k];
         if (f->queued == 0 || f->ready == 0)
@@ -183,24 +324,40 @@ static struct snic_gimbal_io *floor_head(struct snic_gimbal *g, struct gimbal_te
         struct gimbal_flow *owner = gimbal_flow_of(g, io);
         struct gimbal_flow *c = gimbal_carrier(owner);
         uint64_t own_ns = floor_own_ns(g, owner, io);
-        uint64_t until_ns = snic_max_u64(own_ns, floor_group_ns(g, c, io));
-        if (until_ns > g->now_ns) {
-            capped_ns = snic_min_u64(capped_ns, until_ns);
-            waive_ns = snic_min_u64(waive_ns, own_ns);
+        uint64_t group_ns = floor_group_ns(g, c, io);
+        if (own_ns <= g->now_ns && group_ns > g->now_ns)
+            until->group_ns = snic_min_u64(until->group_ns, group_ns);
+        if (own_ns > g->now_ns || group_ns > g->now_ns) {
+            until->own_ns = snic_min_u64(until->own_ns, own_ns);
+            until->kept_ns = snic_min_u64(until->kept_ns, snic_max_u64(own_ns, group_ns));
         } else if (io->size > g->o.bucket_bytes) {
-            large = 1;
+            until->large = 1;
         } else if (io == g->held || floor_slot(g, c)) {
             return io;
         }
     }
-    if (capped_ns != SNIC_NEVER) {
-        floor_waive(t, waive_ns);
-        floor_arm(g, t, capped_ns);
-        t->floor_capped = floor_due_ns(t) < capped_ns;
-    } else if (large) {
-        floor_waive(t, g->now_ns);
-    }
     return NULL;
+}
+
+/* The tenant, which was first on the lane and is due, has nothing for it now. */
+static void floor_keep(struct snic_gimbal *g, struct gimbal_tenant *t,
+                       const struct floor_until *until)
+{
+    uint64_t slow = floor_slow_ns(t);
+    floor_unlane(g, t);
+    if (until->own_ns != SNIC_NEVER)
+        floor_waive(t, until->own_ns - snic_min_u64(until->own_ns, slow));
+    else if (until->large)
+        floor_waive(t, floor_clock(g, t));
+    if (until->group_ns != SNIC_NEVER && t->group != NULL) {
+        floor_wait(g, t, until->kept_ns);
+        return;
+    }
+    floor_unwait(g, t);
+    if (until->kept_ns != SNIC_NEVER)
+        floor_arm(g, t, until->kept_ns);
+    if (until->group_ns != SNIC_NEVER)
+        t->floor_capped_ns = g->now_ns; /* a group, by its own */
 }
 
 /* The next I/O of the lane, which lacks tokens at most; NULL: none. */
@@ -208,15 +365,21 @@ struct snic_gimbal_io *gimbal_floor_next(struct snic_gimbal *g)
 {
     while (g->lane_first != NULL) {
         struct gimbal_tenant *t = g->lane_first;
-        uint64_t due = floor_due_ns(t);
-        if (due <= g->now_ns && floor_queued(t)) {
-            struct snic_gimbal_io *io = floor_head(g, t);
-            if (io != NULL)
-                return io;
-            floor_remove(g, t);
-        } else {
+        if (floor_due_ns(t) > floor_clock(g, t) || !floor_queued(t)) {
             floor_remove(g, t);
             gimbal_floor_offer(g, t);
+        } else if (floor_behind(t)) {
+            floor_unlane(g, t);
+            if (t->group == NULL)
+                t->floor_capped_ns = g->now_ns; /* what that sends counts for it */
+            else if (!t->floor_waits)
+                floor_wait(g, t, SNIC_NEVER);
+        } else {
+            struct floor_until until = {SNIC_NEVER, SNIC_NEVER, SNIC_NEVER, 0};
+            struct snic_gimbal_io *io = floor_head(g, t, &until);
+            if (io != NULL)
+                return io;
+            floor_keep(g, t, &until);
         }
     }
     return NULL;
@@ -235,20 +398,33 @@ static uint64_t floor_cost(const struct snic_gimbal *g, const struct gimbal_pace
 void gimbal_floor_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_io *io)
 {
-    uint64_t now = g->now_ns;
-    uint64_t from = now > SNIC_GIMBAL_FLOOR_LATE_NS ? now - SNIC_GIMBAL_FLOOR_LATE_NS : 0;
-    uint64_t ahead = now + SNIC_GIMBAL__FLOOR_AHEAD;
     if ((t->flags & GIMBAL_FLOORED) == 0)
         return;
+    if (t->group != NULL)
+        floor_slow(g, t->group);
+    floor_unwait(g, t);
+    uint64_t clock = floor_clock(g, t);
+    uint64_t from = clock > SNIC_GIMBAL_FLOOR_LATE_NS ? clock - SNIC_GIMBAL_FLOOR_LATE_NS : 0;
+    uint64_t ahead = clock + SNIC_GIMBAL__FLOOR_AHEAD;
     for (unsigned i = 0; i < 2; i++) {
         struct gimbal_pace *p = &t->floor[i];
         if (p->mantissa != 0)
             p->free_ns = snic_min_u64(snic_max_u64(p->free_ns, from), ahead) +
                          floor_cost(g, p, i == 0 ? io->size : 1);
     }
-    if (floor_due_ns(t) >= now)
-        t->floor_capped = 0;
     gimbal_floor_offer(g, t);
+}
+
+/* How late the tenant is, unless for the caps of its group, which kept it last so recently that it
+ * may still make up for that: the device is not to blame for it. */
+static uint64_t floor_late_ns(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    uint64_t clock = floor_clock(g, t);
+    uint64_t due = floor_due_ns(t);
+    if (due >= clock || t->floor_waits ||
+        (t->floor_capped_ns != 0 && g->now_ns - t->floor_capped_ns < SNIC_GIMBAL_FLOOR_LATE_NS))
+        return 0;
+    return clock - due;
 }
 
 /* The lane is about to send the I/O, carried by @c, of the tenant in front. */
@@ -256,15 +432,13 @@ void gimbal_floor_sent(struct snic_gimbal *g, struct gimbal_flow *c,
                        const struct snic_gimbal_io *io)
 {
     struct gimbal_tenant *t = g->lane_first;
-    uint64_t due = floor_due_ns(t);
-    if (!t->floor_capped)
-        g->floor_late_ns = snic_max_u64(g->floor_late_ns, g->now_ns - due);
+    g->floor_late_ns = snic_max_u64(g->floor_late_ns, floor_late_ns(g, t));
     g->floor_ios++;
     t->floor_ios++;
     t->floor_op = io->op;
     g->lane_left -= io->weighted;
     c->debt = (uint32_t)snic_min_u64((uint64_t)c->debt + io->weighted, g->o.quantum_bytes);
-    floor_remove(g, t);
+    floor_unlane(g, t);
 }
 
 /* Turns have sent so much: the lane may send more. */
@@ -276,52 +450,6 @@ void gimbal_floor_turn(struct snic_gimbal *g, uint32_t weighted)
         g->lane_left = most;
 }
 
-/* What an I/O like this one takes of the floor's time, the shortest of both kinds; 0: no floor. */
-static uint64_t floor_time(const struct gimbal_tenant *t, const struct snic_gimbal_io *io)
-{
-    uint64_t time = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        const struct gimbal_pace *p = &t->floor[i];
-        uint64_t one = gimbal_cap_time(p, i == 0 ? io->size : 1);
-        if (p->mantissa != 0 && (time == 0 || one < time))
-            time = one > 0 ? one : 1;
-    }
-    return time;
-}
-
-/* How many I/Os like this one, which has completed, a client needs out to get its floor: twice what
- * the time on the device, and some on a network, take. Falls slowly: latencies vary. */
-static uint32_t floor_out(const struct snic_gimbal *g, struct gimbal_tenant *t,
-                          const struct snic_gimbal_io *io)
-{
-    uint64_t time = floor_time(t, io);
-    if (time == 0)
-        return 0;
-    uint64_t out = 2 * (g->now_ns - io->sent_ns + SNIC_GIMBAL__FLOOR_NETWORK);
-    /* The one 32-bit division: below 2^9 ns exactly enough, above to one part in 2^7. */
-    unsigned shift = time >> 8 != 0 ? 56 - (unsigned)__builtin_clzll(time) : 0;
-    out = snic_min_u64(out >> shift, UINT32_MAX);
-    out = (uint32_t)out / (uint32_t)(time >> shift) + 1;
-    out = snic_max_u64(out, t->floor_out - (t->floor_out + 255) / 256);
-    t->floor_out = (uint32_t)snic_min_u64(out, SNIC_GIMBAL_QUEUE_MAX);
-    return t->floor_out;
-}
-
-/* The credit that goes with the completed I/O, for the floors of its tenant and of its group. */
-uint32_t gimbal_floor_credit(const struct snic_gimbal *g, struct gimbal_tenant *t,
-                             const struct snic_gimbal_io *io)
-{
-    uint64_t out = floor_out(g, t, io);
-    struct gimbal_tenant *group = t->group;
-    if (group != NULL && (group->flags & GIMBAL_FLOORED) != 0) {
-        uint32_t all = floor_out(g, group, io);
-        if (group->busy_weight > t->weight) /* below 2^29 */
-            all = (all * t->weight + group->busy_weight - 1) / group->busy_weight;
-        out = snic_max_u64(out, all);
-    }
-    return (uint32_t)snic_min_u64(out, g->o.queue_max);
-}
-
 /* Once a period: does the device deliver what the floors add up to? */
 void gimbal_floor_adapt(struct snic_gimbal *g)
 {
@@ -331,9 +459,8 @@ void gimbal_floor_adapt(struct snic_gimbal *g)
         return;
     g->floor_ns = g->now_ns + g->o.cost_period_ns;
     g->floor_late_ns = 0;
-    if (g->lane_first != NULL && !g->lane_first->floor_capped &&
-        floor_due_ns(g->lane_first) < g->now_ns)
-        late_ns = snic_max_u64(late_ns, g->now_ns - floor_due_ns(g->lane_first));
+    if (g->lane_first != NULL)
+        late_ns = snic_max_u64(late_ns, floor_late_ns(g, g->lane_first));
     if (late_ns >= SNIC_GIMBAL_FLOOR_LATE_NS / 4) {
         part -= part / 16;
         g->floor_rise = 6;
@@ -354,6 +481,7 @@ void gimbal_floor_set(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_tenant_opts *o)
 {
     uint64_t floors[2] = {o->floor_bytes_per_second, o->floor_ios_per_second};
+    uint64_t clock = floor_clock(g, t);
     floor_remove(g, t);
     if (t->floor_timer.armed)
         snic_wheel_cancel(&g->wheel, &t->floor_timer);
@@ -361,7 +489,7 @@ void gimbal_floor_set(struct snic_gimbal *g, struct gimbal_tenant *t,
     t->flags &= (uint8_t)~GIMBAL_FLOORED;
     for (unsigned i = 0; i < 2; i++) {
         struct gimbal_pace *p = &t->floor[i];
-        uint64_t due = p->mantissa != 0 ? snic_min_u64(p->free_ns, g->now_ns) : g->now_ns;
+        uint64_t due = p->mantissa != 0 ? snic_min_u64(p->free_ns, clock) : clock;
         memset(p, 0, sizeof(*p));
         if (floors[i] == 0)
             continue;
@@ -373,6 +501,7 @@ void gimbal_floor_set(struct snic_gimbal *g, struct gimbal_tenant *t,
     g->floors += (t->flags & GIMBAL_FLOORED) != 0;
     if (g->floors == 0)
         g->floor_part = g->floor_stretch = SNIC_GIMBAL_FLOOR_ONE;
+    floor_wake(g, t); /* a group's caps may have changed */
     gimbal_floor_offer(g, t);
 }
 
@@ -384,13 +513,41 @@ uint64_t gimbal_floor_now(const struct snic_gimbal *g, const struct gimbal_pace 
 
 int gimbal_floor_late(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
-    return (t->flags & GIMBAL_FLOORED) != 0 && floor_queued(t) && floor_due_ns(t) < g->now_ns;
+    return (t->flags & GIMBAL_FLOORED) != 0 && floor_queued(t) &&
+           floor_due_ns(t) < floor_clock(g, t);
+}
+
+/* I5 and I6 of a tenant that waits. */
+static int floor_check_waiting(const struct gimbal_tenant *t, uint32_t *below)
+{
+    if ((t->flags & GIMBAL_FLOORED) == 0 || !floor_queued(t) || t->group == NULL ||
+        t->floor_node.key != floor_due_ns(t))
+        return SNIC_ECORRUPT;
+    return gimbal_heap_check(t->group->floor_root, &t->floor_node, below);
+}
+
+/* And of a group. */
+static int floor_check_group(const struct snic_gimbal *g, const struct gimbal_tenant *group)
+{
+    const struct gimbal_tenant *first = gimbal_floor_first(group);
+    const struct snic_timer *timer = &group->floor_timer;
+    if (group->floor_slow_ns > g->now_ns)
+        return SNIC_ECORRUPT; /* I6 */
+    if (first == NULL)
+        return 0;
+    if (first->group != group || !first->floor_waits)
+        return SNIC_ECORRUPT;
+    if (!first->laned && (!timer->armed || timer->deadline_ns > group->floor_wait_ns))
+        return SNIC_ECORRUPT; /* I5 */
+    return 0;
 }
 
 int gimbal_floor_check(const struct snic_gimbal *g)
 {
     uint32_t listed = 0;
     uint32_t floors = 0;
+    uint32_t waiting = 0;
+    uint32_t below = 0;
     const struct gimbal_tenant *before = NULL;
     for (const struct gimbal_tenant *t = g->lane_first; t != NULL; t = t->lane_next) {
         if (++listed > g->objects || !t->laned || (t->flags & GIMBAL_FLOORED) == 0 ||
@@ -404,10 +561,16 @@ int gimbal_floor_check(const struct snic_gimbal *g)
         const struct gimbal_tenant *t = &g->tenants[i];
         floors += (t->flags & GIMBAL_FLOORED) != 0;
         listed -= t->laned;
-        if ((t->flags & GIMBAL_FLOORED) != 0 && floor_queued(t) && !t->laned &&
-            floor_due_ns(t) > g->now_ns && !t->floor_timer.armed)
-            return SNIC_ECORRUPT; /* I2 */
+        waiting += t->floor_waits;
+        below += t->floor_root != NULL;
+        if ((t->flags & GIMBAL_FLOORED) != 0 && floor_queued(t) && !t->laned && !t->floor_waits &&
+            floor_due_ns(t) > floor_clock(g, t) && floor_slow_ns(t) == 0 && !t->floor_timer.armed)
+            return SNIC_ECORRUPT; /* I2; when its clock was slowed it may have had no slot */
+        if ((t->floor_waits && floor_check_waiting(t, &below) != 0) || floor_check_group(g, t) != 0)
+            return SNIC_ECORRUPT;
     }
+    if (waiting != below)
+        return SNIC_ECORRUPT; /* I5 */
     if (g->floor_part == 0 || g->floor_part > SNIC_GIMBAL_FLOOR_ONE)
         return SNIC_ECORRUPT; /* I3 */
     uint64_t largest = (uint64_t)g->o.size_max * g->o.write_cost_worst / SNIC_GIMBAL_COST_ONE;

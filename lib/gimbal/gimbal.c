@@ -164,7 +164,7 @@ static uint64_t gimbal_expire(struct snic_gimbal *g)
     struct snic_timer *timer;
     while ((timer = snic_wheel_pop(&g->wheel, g->now_ns)) != NULL) {
         if (timer->fn == gimbal_floor_fired) {
-            gimbal_floor_offer(g, SNIC_CONTAINER(timer, struct gimbal_tenant, floor_timer));
+            gimbal_floor_expired(g, SNIC_CONTAINER(timer, struct gimbal_tenant, floor_timer));
             continue;
         }
         struct gimbal_flow *f = SNIC_CONTAINER(timer, struct gimbal_flow, timer);
@@ -216,9 +216,11 @@ static struct snic_gimbal_io *gimbal_visit(struct snic_gimbal *g, struct gimbal_
     uint64_t ready_ns = 0;
     if ((t->flags & GIMBAL_CAPPED) != 0) {
         const struct gimbal_flow *other = gimbal_flow_sibling(f);
+        const struct gimbal_flow *inner = gimbal_inner_next(f);
         ready_ns = gimbal_cap_ready_ns(t, io, g->now_ns);
-        if (ready_ns <= g->now_ns && f->inner_root != NULL &&
-            !gimbal_group_passes(g, gimbal_inner_next(f), io)) {
+        if (ready_ns <= g->now_ns && inner != NULL)
+            ready_ns = gimbal_group_floor_ns(g, inner, io);
+        if (ready_ns <= g->now_ns && inner != NULL && !gimbal_group_passes(g, inner, io)) {
             if (other->where == GIMBAL_LISTED) {
                 gimbal_round_behind(g, f, other);
                 return NULL;
@@ -547,6 +549,7 @@ int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     io->state = GIMBAL_IO_FREE;
     g->deadline_ns = g->now_ns;
     struct gimbal_tenant *c = gimbal_carrier(f)->tenant;
+    gimbal_floor_cancelled(g, t);
     gimbal_cap_unpark(g, f); /* what waited behind it may need less */
     for (unsigned op = 0; op < 2; op++)
         gimbal_cap_unpark(g, &c->flow[op]);

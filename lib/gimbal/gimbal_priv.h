@@ -152,23 +152,28 @@ struct gimbal_tenant {
     uint8_t capped_op;             /* of the last I/O sent under caps */
     uint8_t floor_op;              /* that the lane of floors sent last */
     uint8_t laned;                 /* on the lane of floors */
-    uint8_t floor_capped;          /* late since its group's caps were used up */
-    struct gimbal_pace floor[2];   /* bytes, I/Os; free_ns: due */
+    uint8_t floor_waits;           /* in its group's heap of those that wait for its caps */
+    struct gimbal_pace floor[2];   /* bytes, I/Os; free_ns: due, by the clock of its group */
     struct snic_timer floor_timer; /* queued, and not due yet */
     struct gimbal_tenant *lane_next;
     struct gimbal_tenant *lane_prev;
     uint64_t floor_ios;
-    uint32_t floor_out;          /* what its client needs out, for credit */
-    struct gimbal_tenant *group; /* or NULL */
-    uint32_t members;            /* of a group */
-    uint32_t busy_weight;        /* of a group: of its tenants with I/Os inside */
-    uint32_t inner_inverse;      /* 2^16 / weight, rounded up */
-    uint32_t inner_part[2];      /* of inner_weight */
+    struct gimbal_node floor_node; /* of that heap; key: when it is due */
+    uint64_t floor_capped_ns;      /* when caps kept the lane from it last; 0: never */
+    uint32_t floor_out;            /* what its client needs out, for credit */
+    struct gimbal_tenant *group;   /* or NULL */
+    uint32_t members;              /* of a group */
+    uint32_t busy_weight;          /* of a group: of its tenants with I/Os inside */
+    uint32_t inner_inverse;        /* 2^16 / weight, rounded up */
+    uint32_t inner_part[2];        /* of inner_weight */
     /* Of a group. */
     uint32_t inner_weight[2]; /* of the flows with I/Os inside, in halves */
     uint32_t inner_io;        /* bytes that an I/O counts for at least under its caps */
     uint64_t inner_op_tag[2]; /* what reads and writes have sent under its caps, per weight */
     uint64_t inner_op_now;
+    struct gimbal_node *floor_root; /* the heap of tenants whose floors wait for its caps */
+    uint64_t floor_wait_ns;         /* when the caps let the first one go */
+    uint64_t floor_slow_ns;         /* by how much its tenants' floors' clock is slow */
 };
 
 /* Latency monitor of an I/O type. */
@@ -292,6 +297,14 @@ static inline struct gimbal_flow *gimbal_carrier(struct gimbal_flow *f)
 static inline struct gimbal_flow *gimbal_inner_next(const struct gimbal_flow *c)
 {
     return c->inner_root != NULL ? SNIC_CONTAINER(c->inner_root, struct gimbal_flow, inner) : NULL;
+}
+
+/* Of a group: the tenant whose floor waits for its caps and is due first; NULL: none. */
+static inline struct gimbal_tenant *gimbal_floor_first(const struct gimbal_tenant *group)
+{
+    return group->floor_root != NULL
+               ? SNIC_CONTAINER(group->floor_root, struct gimbal_tenant, floor_node)
+               : NULL;
 }
 
 /* The I/Os that it owns, queued and on the device. */
@@ -425,6 +438,8 @@ void gimbal_group_join(struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_group_enter(const struct snic_gimbal *g, struct gimbal_flow *f);
 void gimbal_group_leave(struct gimbal_flow *f);
 void gimbal_group_busy(struct gimbal_tenant *t, int member);
+uint64_t gimbal_group_floor_ns(const struct snic_gimbal *g, const struct gimbal_flow *f,
+                               const struct snic_gimbal_io *io);
 int gimbal_group_passes(const struct snic_gimbal *g, const struct gimbal_flow *f,
                         const struct snic_gimbal_io *io);
 int gimbal_group_check(const struct snic_gimbal *g);
@@ -435,7 +450,11 @@ void gimbal_floor_set(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_tenant_opts *o);
 void gimbal_floor_begin(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t queued);
 void gimbal_floor_offer(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_floor_cancelled(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_floor_move(struct snic_gimbal *g, struct gimbal_tenant *t,
+                       const struct gimbal_tenant *to);
 void gimbal_floor_fired(struct snic_timer *timer, uint64_t now);
+void gimbal_floor_expired(struct snic_gimbal *g, struct gimbal_tenant *t);
 struct snic_gimbal_io *gimbal_floor_next(struct snic_gimbal *g);
 void gimbal_floor_pay(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_io *io);

@@ -105,6 +105,7 @@ static void member_move(struct snic_gimbal *g, struct gimbal_tenant *t, struct g
         from->members--;
         from->busy_weight -= busy;
     }
+    gimbal_floor_move(g, t, to);
     t->group = to;
     if (to != NULL) {
         to->members++;

@@ -348,7 +348,8 @@ static void test_gimbal_groups_cap_shared_beside_floor(void **state)
 static void test_gimbal_groups_floor_under_cap(void **state)
 {
     (void)state;
-    for (unsigned mix = 0; mix < 16; mix++) {
+    for (unsigned mix = 0; mix < 32; mix++) {
+        uint32_t theirs = mix & 16 ? 4 * KIB : 128 * KIB;
         struct sim s;
         struct snic_gimbal_opts o = {.tenants_max = 4, .groups_max = 1, .rate_start = SEC / 2};
         struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
@@ -361,8 +362,8 @@ static void test_gimbal_groups_floor_under_cap(void **state)
         group_tenant(&s, 1, 1, 1);
         group_tenant(&s, 2, 1, 1);
         sim_client(&s, 0, mix & 1, mix & 8 ? 4 * KIB : 128 * KIB, 256, 8 * SEC);
-        sim_client(&s, 1, mix >> 1 & 1, 128 * KIB, 32, 8 * SEC);
-        sim_client(&s, 2, mix >> 2 & 1, 128 * KIB, 32, 8 * SEC);
+        sim_client(&s, 1, mix >> 1 & 1, theirs, 32, 8 * SEC);
+        sim_client(&s, 2, mix >> 2 & 1, theirs, 32, 8 * SEC);
         sim_run(&s, SEC);
         uint64_t before = sim_bytes(&s, 1) + sim_bytes(&s, 2);
         uint64_t sent = group_sent(&s, 0, 3 * SEC);
@@ -372,6 +373,48 @@ static void test_gimbal_groups_floor_under_cap(void **state)
                      (double)others / 2e6);
         assert_int_equal(gx_view(&s.x).floor_part, SNIC_GIMBAL_FLOOR_ONE);
         assert_true(sent + others >= 2 * UINT64_C(98000000));
+        sim_close(&s);
+    }
+}
+
+/*
+ * Floors that add up to more than their group's cap: each has its part of the cap in proportion to
+ * its floor, whatever its kind of I/O and the other's, also with one I/O at a time, and no floor is
+ * cut for that. They have 7/8 of the cap at least beside a third tenant, and one left alone
+ * soon has its floor and no more.
+ */
+static void test_gimbal_groups_floors_above_cap(void **state)
+{
+    (void)state;
+    for (unsigned mix = 0; mix < 64; mix++) {
+        struct sim s;
+        struct snic_gimbal_opts o = {.tenants_max = 4, .groups_max = 1, .rate_start = SEC / 2};
+        struct snic_gimbal_tenant_opts cap = group_opts(1, 0);
+        struct snic_gimbal_tenant_opts floor = group_opts(1, 1);
+        sim_open(&s, &o);
+        cap.bytes_per_second = 80000000;
+        assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &cap), 0);
+        floor.floor_bytes_per_second = 60000000;
+        assert_int_equal(snic_gimbal_tenant_add(s.x.g, 0, &floor), 0);
+        floor.floor_bytes_per_second = mix & 16 ? 30000000 : 60000000;
+        assert_int_equal(snic_gimbal_tenant_add(s.x.g, 1, &floor), 0);
+        group_tenant(&s, 2, 1, 1);
+        sim_client(&s, 0, mix & 1, mix & 4 ? 4 * KIB : 128 * KIB, mix & 4 ? 256 : 1, 5 * SEC);
+        sim_client(&s, 1, mix >> 1 & 1, mix & 8 ? 4 * KIB : 128 * KIB, mix & 8 ? 256 : 32, 3 * SEC);
+        sim_client(&s, 2, mix & 1, mix & 32 ? 4 * KIB : 128 * KIB, 32, 5 * SEC);
+        sim_run(&s, SEC);
+        uint64_t before = sim_bytes(&s, 1);
+        uint64_t first = group_sent(&s, 0, 2 * SEC);
+        uint64_t second = sim_bytes(&s, 1) - before;
+        assert_int_equal(snic_gimbal_check(s.x.g), 0);
+        assert_int_equal(gx_view(&s.x).floor_part, SNIC_GIMBAL_FLOOR_ONE);
+        group_part(first, second, mix & 16 ? 67 : 50, 1);
+        if (first + second < 69000000)
+            fail_msg("mix %u: %.1f and %.1f MB/s", mix, (double)first / 1e6, (double)second / 1e6);
+        sim_run(&s, 4 * SEC + SEC / 2); /* what it is late by is made up for */
+        first = group_sent(&s, 0, 5 * SEC);
+        if (first < 29500000 || first > 33500000)
+            fail_msg("mix %u: %.1f MB/s alone", mix, (double)first / 5e5);
         sim_close(&s);
     }
 }
@@ -523,6 +566,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_groups_moved_tenant_has_share_at_once),
         cmocka_unit_test(test_gimbal_groups_cap_shared_beside_floor),
         cmocka_unit_test(test_gimbal_groups_floor_under_cap),
+        cmocka_unit_test(test_gimbal_groups_floors_above_cap),
         cmocka_unit_test(test_gimbal_groups_emptied_while_parked),
         cmocka_unit_test(test_gimbal_groups_cancel_of_large_frees_small),
         cmocka_unit_test(test_gimbal_groups_small_passes_when_its_own_cap_allows),
