@@ -101,7 +101,8 @@
  * while the tenant has nothing queued, and of that time one percent of a second at most is made up
  * for; a tenant that was late although it had I/Os queued catches up on SNIC_GIMBAL_FLOOR_LATE_NS
  * at most. I/Os larger than bucket_bytes take turns. Credit is at least what a client needs to have
- * out for its floor.
+ * out for its floor. When the owner polls later than one of the tenant's I/Os takes of its group's
+ * cap, single small reads of others may take what the floor needs of that.
  *   The floors of a group's tenants may add up to more than its caps. While those that are used do,
  * each of these tenants gets the same part of its floor, whatever the sizes and types of their
  * I/Os, and the group's other tenants may get nothing; floor_part does not fall for that. When the

@@ -218,7 +218,7 @@ static struct snic_gimbal_io *gimbal_visit(struct snic_gimbal *g, struct gimbal_
         const struct gimbal_flow *other = gimbal_flow_sibling(f);
         const struct gimbal_flow *inner = gimbal_inner_next(f);
         ready_ns = gimbal_cap_ready_ns(t, io, g->now_ns);
-        if (ready_ns <= g->now_ns && inner != NULL)
+        if (ready_ns <= g->now_ns && t->floor_root != NULL && g->lane_left > 0)
             ready_ns = gimbal_group_floor_ns(g, inner, io);
         if (ready_ns <= g->now_ns && inner != NULL && !gimbal_group_passes(g, inner, io)) {
             if (other->where == GIMBAL_LISTED) {

@@ -175,20 +175,20 @@ static int group_holds(const struct gimbal_tenant *t, const struct snic_gimbal_i
 
 /*
  * The time in the caps of the capped group that carries the I/O of @f is that of the floor which
- * waits for it and is due first: what others send leaves in the buckets what that takes, while the
- * lane may send. When does it have it? 0: the I/O takes nothing from it.
+ * waits for it and is due first: what others send leaves in the buckets what that takes. When does
+ * it have it? 0: the I/O takes nothing from it; now: it is on the lane.
  */
 uint64_t gimbal_group_floor_ns(const struct snic_gimbal *g, const struct gimbal_flow *f,
                                const struct snic_gimbal_io *io)
 {
     const struct gimbal_tenant *group = f->tenant->group;
     const struct gimbal_tenant *first = gimbal_floor_first(group);
-    if (first == NULL || first == f->tenant || first->laned || g->lane_left <= 0)
+    if (first == NULL || first == f->tenant)
         return 0;
     for (unsigned op = 0; op < 2; op++) {
         const struct gimbal_flow *theirs = &first->flow[op];
         if (theirs->ready != 0 && !group_holds(group, io, gimbal_flow_head(theirs), g->now_ns))
-            return snic_max_u64(group->floor_wait_ns, g->now_ns) + 1;
+            return first->laned ? g->now_ns : snic_max_u64(group->floor_wait_ns, g->now_ns) + 1;
     }
     return 0;
 }

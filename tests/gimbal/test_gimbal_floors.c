@@ -333,6 +333,39 @@ static void test_gimbal_floors_alone_run_up_no_debt(void **state)
     sim_close(&s);
 }
 
+/* Under its group's cap, beside others' single small reads, which pass turns, also when the owner
+ * polls late. */
+static void test_gimbal_floors_capped_beside_single_reads(void **state)
+{
+    static const uint64_t polls[] = {1, 20000, 50000};
+    (void)state;
+    for (unsigned mix = 0; mix < 36; mix++) {
+        struct snic_gimbal_tenant_opts cap = floor_opts(0, 0);
+        struct snic_gimbal_tenant_opts floor = floor_opts(60000000, 0);
+        struct snic_gimbal_tenant_opts other = floor_opts(0, 0);
+        struct sim s;
+        floor_sim(&s, 32);
+        s.poll_ns = polls[mix / 12];
+        cap.bytes_per_second = 80000000;
+        floor.group = other.group = 1;
+        assert_int_equal(snic_gimbal_group_add(s.x.g, 1, &cap), 0);
+        floor_tenant(&s, 0, &floor);
+        sim_client(&s, 0, mix & 1, mix & 2 ? 4 * KIB : 128 * KIB, 256, 3 * SEC);
+        for (uint32_t t = 1; t <= 1u << 2 * (mix / 4 % 3); t++) {
+            floor_tenant(&s, t, &other);
+            sim_client(&s, t, SNIC_GIMBAL_READ, 4 * KIB, 1, 3 * SEC);
+        }
+        sim_run(&s, SEC);
+        uint64_t sent = sim_bytes(&s, 0);
+        sim_run(&s, 2 * SEC);
+        sent = sim_bytes(&s, 0) - sent;
+        if (sent < 59269000 || sent > 61000000) /* less one percent and one I/O */
+            fail_msg("mix %u: %.1f MB/s", mix, (double)sent / 1e6);
+        assert_int_equal(snic_gimbal_check(s.x.g), 0);
+        sim_close(&s);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +379,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_floors_changed_live),
         cmocka_unit_test(test_gimbal_floors_leave_others_within_bound),
         cmocka_unit_test(test_gimbal_floors_alone_run_up_no_debt),
+        cmocka_unit_test(test_gimbal_floors_capped_beside_single_reads),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -111,6 +111,7 @@ struct sim {
     struct gx x;
     uint64_t bytes_per_second;
     uint64_t latency_ns;
+    uint64_t poll_ns; /* nothing happens but at multiples of this */
     uint64_t free_ns; /* of the pipe */
     uint64_t stall_from_ns;
     uint64_t stall_to_ns;
@@ -133,6 +134,7 @@ static inline void sim_open(struct sim *s, const struct snic_gimbal_opts *o)
     assert_true(s->ios != NULL && s->device != NULL);
     s->bytes_per_second = SEC;
     s->latency_ns = 80000;
+    s->poll_ns = 1;
     gx_open(&s->x, o);
 }
 
@@ -178,6 +180,7 @@ static inline void sim_run(struct sim *s, uint64_t to_ns)
             next = snic_min_u64(next, first->done_ns);
         if (next == SNIC_NEVER || next > to_ns)
             break;
+        next = (next + s->poll_ns - 1) / s->poll_ns * s->poll_ns;
         s->x.now = snic_max_u64(s->x.now, next);
         while (s->busy > 0 && s->device[s->head]->done_ns <= s->x.now) {
             struct sim_io *item = s->device[s->head];
