@@ -360,7 +360,7 @@ LAYERS = {
     "examples/kvfs_mount": [
         ["call.c", "options.c", "store_state.c", "writers.c", "open_count.c", "helper.c",
          "notify.c"],
-        ["refresh.c", "request.c"],
+        ["validity.c", "refresh.c", "request.c"],
         # what the kernel knows, and answers to it
         ["file.c", "known.c"],
         ["reply.c"],

@@ -281,7 +281,7 @@ void km_cache_close(struct km *m)
 
 void km_cache_look(struct km *m)
 {
-    int alone = atomic_load_explicit(&m->alone, memory_order_relaxed);
+    int alone = km_valid_now(m);
 
     if (m->cache != NULL)
         snic_fscache_update(m->cache->fc, (alone ? SNIC_FSCACHE_ALONE : 0) |

@@ -185,7 +185,7 @@ static int nvme_send_state(struct kd *d)
 {
     struct kd_nvme *n = d->end;
     struct snic_nvmefs_dpu_stats s;
-    struct km_state m = {.kind = KM_WIRE_KIND, .alone = d->alone};
+    struct km_state m = {.kind = KM_WIRE_KIND, .alone = d->alone, .valid_ns = kd_valid_ns(d)};
 
     snic_nvmefs_dpu_get_stats(snic_nvmefslink_dpu_engine(n->dpu), &s);
     m.dma_reads = d->dma->stats.reads;

@@ -66,6 +66,18 @@ struct kd {
     int dead; /* the session is, and that is logged */
 };
 
+/* Until when the host may cache what it is sent now. The host may be stopped while this process
+   lets another mount in: so there is a limit also where nothing else would set one. */
+#define KD_VALID_NS 5000000000u
+static inline uint64_t kd_valid_ns(const struct kd *d)
+{
+    uint64_t until =
+        d->store.fs == NULL ? 0 : snic_kvfs_valid_until_ns(snic_fs_engine(d->store.fs));
+
+    return until == SNIC_NEVER && !d->config->exclusive ? snic_loop_clock(d->loop) + KD_VALID_NS
+                                                        : until;
+}
+
 /* ---- dpu_cache.c ---- */
 
 /* 0: the link is the cache's; SNIC_E*: the host is refused */

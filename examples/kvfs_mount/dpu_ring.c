@@ -66,6 +66,7 @@ static void ring_fill(const struct kd_call *c, struct km_down *h)
     h->result = k->result;
     h->handle = k->handle;
     h->alone = c->d->alone;
+    h->valid_ns = kd_valid_ns(c->d);
     if (k->kind == SNIC_FSOP_STATFS)
         h->u.statfs = k->statfs;
     else if (k->kind == SNIC_FSOP_GETLK)
@@ -331,7 +332,7 @@ static void ring_go(struct kd *d)
 static int ring_send_state(struct kd *d)
 {
     struct kd_ring *ring = d->end;
-    struct km_down h = {.alone = d->alone};
+    struct km_down h = {.alone = d->alone, .valid_ns = kd_valid_ns(d)};
 
     if (ring->channel == NULL)
         return SNIC_EAGAIN;

@@ -4,9 +4,18 @@
 
 #include "../common.h"
 
+static uint64_t local_valid(const struct km *m)
+{
+    return snic_kvfs_valid_until_ns(snic_fs_engine(m->store.fs));
+}
+
 static void local_done(struct snic_fs_req *r)
 {
-    km_call_done(SNIC_CONTAINER(r, struct km_call, r));
+    struct km_call *c = SNIC_CONTAINER(r, struct km_call, r);
+    struct km *m = c->m;
+
+    (void)km_valid_set(m, atomic_load_explicit(&m->alone, memory_order_relaxed), local_valid(m));
+    km_call_done(c);
 }
 
 /* By this and not by snic_fs_post(): a cancellation reads the request, which only the loop's thread
@@ -44,7 +53,7 @@ static void local_alone(struct kvfs_store *s, int alone)
 {
     struct km *m = SNIC_CONTAINER(s, struct km, store);
 
-    atomic_store_explicit(&m->alone, alone, memory_order_relaxed);
+    (void)km_valid_set(m, alone, local_valid(m));
     if (m->se != NULL)
         km_notify_expire(m);
 }
@@ -57,6 +66,8 @@ static void local_look(struct snic_timer *t, uint64_t now)
 
     snic_kvfs_get_stats(snic_fs_engine(m->store.fs), &s);
     km_store_judge(&m->store, &s, &m->dead);
+    (void)km_valid_set(m, s.alone != 0, local_valid(m));
+    km_valid_look(m);
     snic_loop_arm(m->loop, t, now + 100000000u);
 }
 

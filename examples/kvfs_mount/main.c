@@ -326,6 +326,8 @@ static void main_check(struct km_config *c)
     if (c->writeback && !c->exclusive)
         km_wrong("--kernel-writeback needs --exclusive: other mounts of the store would not see "
                  "what this one holds");
+    if (c->exclusive && strncmp(c->store, "rados:", 6) == 0)
+        km_wrong("--exclusive needs a store that can refuse other mounts: lmdb or mem");
     if ((c->write_back || c->prefetch) && c->cache_bytes == 0)
         km_wrong("--cache-writeback and --prefetch need --cache-size");
     if ((c->write_back || c->prefetch || c->records_bytes != 0) && !c->two_process &&

@@ -9,7 +9,8 @@
  *   options.c  the command line
  *   store_state.c   metrics and health of the store of this process
  *   writers.c, open_count.c   inodes and files that are open
- *   helper.c, notify.c, refresh.c   what the kernel has cached is invalid
+ *   helper.c, notify.c, validity.c, refresh.c   how long the kernel may cache what; what it has
+ *              cached is invalid
  *   request.c  a request of FUSE becomes a struct snic_fsop: what all have in common
  *   file.c, known.c   open files; inodes that the kernel knows by number
  *   reply.c    the result becomes FUSE's answer
@@ -202,8 +203,10 @@ struct km {
     pthread_t owner; /* the loop's thread */
     pthread_t *readers;
     unsigned reader_count;
-    atomic_int over;  /* unmounted: no more requests */
-    atomic_int alone; /* no other session: the kernel may keep names and attributes */
+    atomic_int over;   /* unmounted: no more requests */
+    atomic_int alone;  /* no other session: the kernel may keep names and attributes, */
+    uint64_t valid_ns; /* until then (validity.c) */
+    int valid_expired; /* that has passed, and the kernel is notified */
     atomic_int writeback;
     atomic_uint locks_waiting;
     atomic_uint in_flight;
@@ -303,6 +306,19 @@ uint64_t km_notify_expire(struct km *m);
 /* Invalidate the inode's attributes in the kernel, so that it detects that its pages are old. It
    does not wait if the caller answers its call on an open file of the inode only afterwards. */
 void km_notify_invalid(const struct km *m, uint64_t ino);
+
+/* ---- validity.c: on the loop's thread ---- */
+
+/* Replies may be cached until then, as snic_kvfs_valid_until_ns() states it; @p alone as in its
+   statistics. @return 1: that has changed */
+int km_valid_set(struct km *m, int alone, uint64_t until_ns);
+/* How many seconds the kernel may cache a reply that is sent now. */
+double km_valid_seconds(const struct km *m);
+/* May memory of this process be used for replies? */
+int km_valid_now(const struct km *m);
+/* Periodically: when validity has ended without a word from the file system, the kernel's names are
+   invalidated once. */
+void km_valid_look(struct km *m);
 
 /* ---- helper.c ---- */
 

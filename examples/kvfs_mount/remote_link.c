@@ -34,11 +34,10 @@ void remote_more(struct km_remote *r)
     snic_loop_defer(r->m->loop, &r->flush);
 }
 
-void remote_alone(struct km_remote *r, int alone)
+void remote_alone(struct km_remote *r, int alone, uint64_t valid_ns)
 {
-    if (alone == atomic_load_explicit(&r->m->alone, memory_order_relaxed))
+    if (!km_valid_set(r->m, alone, valid_ns))
         return;
-    atomic_store_explicit(&r->m->alone, alone, memory_order_relaxed);
     if (r->m->mounted_here)
         (void)km_notify_expire(r->m);
     km_cache_look(r->m);
@@ -381,6 +380,7 @@ static void remote_look(struct snic_timer *t, uint64_t now)
     if (r->state == KR_REOPENING)
         remote_reopen(r);
     remote_fresh(r);
+    km_valid_look(r->m);
     km_cache_look(r->m);
     snic_loop_arm(r->m->loop, t, now + KR_RETRY_NS);
 }

@@ -148,7 +148,7 @@ static void nvme_recv(void *ctx, const void *msg, uint32_t size)
         return;
     n->state = s;
     remote_heard(r);
-    remote_alone(r, s.alone != 0);
+    remote_alone(r, s.alone != 0, s.valid_ns);
     remote_more(r);
 }
 

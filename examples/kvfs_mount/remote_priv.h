@@ -141,7 +141,8 @@ void remote_lost_close(struct km_remote *r);
 
 /* ---- remote_link.c: for the links ---- */
 
-void remote_alone(struct km_remote *r, int alone);
+/* The other process states whether its session is alone, and until when that is proven. */
+void remote_alone(struct km_remote *r, int alone, uint64_t valid_ns);
 /* There may be room again: send what waits, soon. */
 void remote_more(struct km_remote *r);
 

@@ -63,7 +63,7 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
     remote_heard(r);
     if (msg->header_bytes != sizeof(*d))
         return 1;
-    remote_alone(r, d->alone != 0);
+    remote_alone(r, d->alone != 0, d->valid_ns);
     if (msg->type == KM_WIRE_CALL)
         remote_answer(r, d, msg->payload, msg->payload_bytes);
     remote_more(r);

@@ -56,18 +56,12 @@ static void reply_stat(struct km *m, struct stat *st, const struct snic_fsop_att
     st->st_ctim = (struct timespec){.tv_sec = a->ctime.sec, .tv_nsec = a->ctime.nsec};
 }
 
-/* How long the kernel may cache the answer. */
-static double reply_timeout(const struct km *m)
-{
-    return atomic_load_explicit(&m->alone, memory_order_relaxed) ? m->timeout : 0;
-}
-
 /* No caching of a count of no blocks; with its write-back cache the kernel refreshes it itself. */
 static double reply_attr_timeout(struct km *m, const struct snic_fsop_attr *a)
 {
     return !atomic_load_explicit(&m->writeback, memory_order_relaxed) && reply_hollow(m, a)
                ? 0
-               : reply_timeout(m);
+               : km_valid_seconds(m);
 }
 
 static void reply_entry_fill(struct km *m, const struct snic_fsop_attr *a,
@@ -75,7 +69,7 @@ static void reply_entry_fill(struct km *m, const struct snic_fsop_attr *a,
 {
     memset(e, 0, sizeof(*e));
     e->ino = a->ino;
-    e->entry_timeout = reply_timeout(m);
+    e->entry_timeout = km_valid_seconds(m);
     e->attr_timeout = reply_attr_timeout(m, a);
     reply_stat(m, &e->attr, a);
 }
@@ -96,7 +90,7 @@ static void reply_absent(struct km_call *c)
     struct fuse_entry_param e;
 
     memset(&e, 0, sizeof(e));
-    e.entry_timeout = reply_timeout(c->m);
+    e.entry_timeout = km_valid_seconds(c->m);
     if (e.entry_timeout > 0)
         (void)fuse_reply_entry(c->fuse, &e);
     else

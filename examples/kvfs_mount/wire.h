@@ -10,7 +10,7 @@
 #include "snicstore.h"
 
 enum {
-    KM_WIRE_KIND = 0x6b766674, /* of the channel; another one whenever these structs change */
+    KM_WIRE_KIND = 0x6b766675, /* of the channel; another one whenever these structs change */
     KM_WIRE_CALL = 1,          /* up: struct km_up; down: struct km_down */
     KM_WIRE_CANCEL = 2,        /* up: number alone */
     KM_WIRE_STATE = 3,         /* down: alone has changed, or a second has passed */
@@ -33,6 +33,7 @@ struct km_down {
     uint64_t number;
     int64_t result;
     uint64_t handle;
+    uint64_t valid_ns; /* as snic_kvfs_valid_until_ns(): both processes have one clock */
     uint32_t alone;
     uint32_t reserved;
     union {
@@ -58,6 +59,7 @@ enum {
 struct km_state {
     uint32_t kind; /* KM_WIRE_KIND */
     uint32_t alone;
+    uint64_t valid_ns;  /* as in struct km_down */
     uint64_t dma_reads; /* operations of the door */
     uint64_t dma_writes;
     uint64_t looks; /* for commands */

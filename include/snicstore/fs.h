@@ -69,8 +69,9 @@ struct snic_fs_opts {
     uint32_t reserved;
     /** Other sessions have joined, or this one is alone again: `alone` of snic_kvfs_get_stats() has
      *  changed. Called before the store is notified, and so before others proceed: an embedder that
-     *  caches replies elsewhere (in the kernel) drops them here. It must not call this object but
-     *  for statistics. May be NULL. */
+     *  caches replies elsewhere (in the kernel) drops them here; how long it may cache them is
+     *  snic_kvfs_valid_until_ns() of snic_fs_engine(), for it may be stopped, and not be called. It
+     *  must not call this object but for statistics. May be NULL. */
     void (*alone)(void *ctx, int alone);
 };
 

@@ -91,7 +91,7 @@ extern "C" {
 
 /** Time as passed to every call. */
 struct snic_kvfs_now {
-    uint64_t mono_ns; /**< never goes back                                                */
+    uint64_t mono_ns; /**< never goes back; counts suspended time, in which leases end     */
     int64_t wall_ns;  /**< since 1970, for timestamps                                     */
 };
 
@@ -196,6 +196,16 @@ SNIC_API void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io,
 SNIC_API void snic_kvfs_advance(struct snic_kvfs *k, struct snic_kvfs_now now) SNIC_NONNULL(1);
 /** When to call advance; UINT64_MAX: no need. [owner] */
 SNIC_API uint64_t snic_kvfs_deadline_ns(const struct snic_kvfs *k) SNIC_NONNULL(1);
+/**
+ * Until when (mono_ns) results may be cached by the caller, in a kernel or in memory of its own. 0:
+ * not at all, other sessions use the store, or this one is not mounted, or dead. UINT64_MAX: until
+ * statistics' `alone` ends; the store has no other handle, nor will it have one before this session
+ * has run (snic_kv_sole()). Otherwise the end of what is proven of the session's lease: half of it
+ * after the last proof that the session's record exists; others declare it dead a whole lease after
+ * that at the earliest. It moves on with each heartbeat. What has been cached is to end by itself
+ * then: the process may be stopped. [owner]
+ */
+SNIC_API uint64_t snic_kvfs_valid_until_ns(const struct snic_kvfs *k) SNIC_NONNULL(1);
 /**
  * Whether the store has other handles (snic_kv_sole()): pass it before each submit and complete
  * when it may have changed. While 1, dead sessions need not wait for their lease. [owner]

@@ -422,6 +422,11 @@ void snic_kvfs_set_sole(struct snic_kvfs *k, int sole)
     kvfs_pump(k);
 }
 
+uint64_t snic_kvfs_valid_until_ns(const struct snic_kvfs *k)
+{
+    return kvfs_session_valid_until(k);
+}
+
 void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)
 {
     *out = k->stats;

@@ -30,6 +30,9 @@
  *    never reused, so a fence is not created again. Elsewhere a late commit is stopped by its other
  *    guards only: it happens as if it had been slow, or not at all. Object bytes written in place
  *    are no commits: a write in flight may take effect late everywhere.
+ * S8 What is cached outside of the engine (by a kernel, a hybrid cache) ends when the session stops
+ *    serving (S5), by itself, since the process may not run then: kvfs_session_valid_until(). The
+ *    other half of the lease is for the time between a result and its arrival in that cache.
  */
 #include "kvfs/session_priv.h"
 
@@ -342,6 +345,14 @@ int kvfs_session_check_lease(struct kvfs_op *op)
     (void)kvfs_wait(op, &s->waiters, SNIC_NEVER, 0);
     op->drop = 1; /* the round starts over, not in its middle: its memory was released */
     return kvfs_restart(op);
+}
+
+uint64_t kvfs_session_valid_until(const struct snic_kvfs *k)
+{
+    const struct kvfs_session *s = &k->session;
+    if (!s->mounted || s->dead || !s->alone)
+        return 0;
+    return k->sole ? SNIC_NEVER : s->proven_ns + k->o.lease_ns / 2; /* S8 */
 }
 
 int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count)

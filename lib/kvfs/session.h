@@ -19,6 +19,9 @@ void kvfs_session_init(struct snic_kvfs *k);
 int kvfs_session_admit(struct kvfs_op *op);
 /* The same for any operation, from inside of its function; also before the mount has ended. */
 int kvfs_session_check_lease(struct kvfs_op *op);
+/* Until when results may be cached outside of the engine; 0: not at all, SNIC_NEVER: while alone.
+ */
+uint64_t kvfs_session_valid_until(const struct snic_kvfs *k);
 /* Called by each call of the engine: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);

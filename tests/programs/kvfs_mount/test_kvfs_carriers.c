@@ -21,9 +21,11 @@ static int test_shm_connect(struct snic_dma **out, struct snic_loop *l,
                             const struct snic_dma_shm_opts *o, const struct snic_dma_events *e);
 
 #define snic_loop_now test_now
+#define snic_loop_clock test_now
 #define snic_loop_post test_post
 #define snic_fs_submit test_submit
 #define snic_fs_cancel test_cancel
+#include "../../../examples/kvfs_mount/validity.c"
 #include "../../../examples/kvfs_mount/local.c"
 #include "../../../examples/kvfs_mount/remote.c"
 #include "../../../examples/kvfs_mount/remote_lost.c"
@@ -60,6 +62,7 @@ static struct {
     unsigned put;
     unsigned submitted; /* to the file system of this process */
     unsigned cancelled;
+    unsigned expired; /* the kernel's names, invalidated */
     int64_t result;
     uint64_t now;
     struct snic_loop_msg *posted;
@@ -158,6 +161,7 @@ void km_call_clear(struct km_call *c)
 uint64_t km_notify_expire(struct km *m)
 {
     (void)m;
+    world.expired++;
     return 0;
 }
 
@@ -550,6 +554,47 @@ static void test_kvfs_carriers_no_next_process_ends_calls(void **state)
     }
 }
 
+/*
+ * What the kernel may cache ends with the lease as the file system's process has stated it, also
+ * when that process is silent; then the kernel's names are invalidated, once, and nothing is served
+ * from the cache's pages.
+ */
+static void test_kvfs_carriers_validity_ends_with_the_lease(void **state)
+{
+    const uint64_t second = 1000000000;
+    (void)state;
+    world_open(&remote_carrier);
+    struct km *m = &world.m;
+    m->timeout = 60;
+    m->se = (struct fuse_session *)(void *)&world;
+    m->mounted_here = 1;
+    world.now = 100 * second;
+    assert_true(km_valid_seconds(m) == 0);
+    remote_alone(m->remote, 1, world.now + 5 * second);
+    assert_int_equal(world.expired, 1); /* others have left: what is known of then is void */
+    assert_true(km_valid_seconds(m) == 5);
+    world.now += 4 * second;
+    assert_true(km_valid_seconds(m) == 1);
+    assert_true(km_valid_now(m));
+    remote_alone(m->remote, 1, world.now + 5 * second);
+    assert_true(km_valid_seconds(m) == 5);
+    m->timeout = 2;
+    assert_true(km_valid_seconds(m) == 2);
+    for (unsigned i = 0; i < 20; i++) {
+        world.now += second / 2;
+        remote_look(&m->remote->timer, world.now);
+        assert_int_equal(km_valid_now(m), i < 9);
+        assert_int_equal(world.expired, i < 9 ? 1 : 2);
+    }
+    assert_true(km_valid_seconds(m) == 0);
+    remote_alone(m->remote, 1, SNIC_NEVER);
+    assert_true(km_valid_seconds(m) == 2);
+    remote_alone(m->remote, 0, 0);
+    assert_int_equal(world.expired, 3);
+    assert_true(km_valid_seconds(m) == 0);
+    world_close();
+}
+
 /* ---- The cache's half at the file system's process ---- */
 
 static struct {
@@ -660,6 +705,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_carriers_answer_after_the_cache_ended),
         cmocka_unit_test(test_kvfs_carriers_more_calls_than_slots_wait),
         cmocka_unit_test(test_kvfs_carriers_no_next_process_ends_calls),
+        cmocka_unit_test(test_kvfs_carriers_validity_ends_with_the_lease),
         cmocka_unit_test(test_kvfs_carriers_host_that_stays_is_detached),
         cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_retries),
     };

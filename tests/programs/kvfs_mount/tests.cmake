@@ -153,6 +153,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
       endif()
       kvfs_mount_test(kvfs_program_${p}_rados rados ${_s} "" kvfs_programs.sh ${p})
     endforeach()
+    kvfs_mount_test(kvfs_two_rados rados ${_rados} "" kvfs_two_rados.sh)
     kvfs_mount_test(kvfs_osd rados nightly "" kvfs_osd.sh)
     # One after the other: they measure nothing, but they are many processes each.
     set_tests_properties(kvfs_program_postgres kvfs_program_stressng kvfs_program_dbench

@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# kvfs_two_rados.sh: two mounts of one store on RADOS. One is stopped until the other one has
+# declared it dead: its kernel answers nothing from before.
+set -u
+. "$(dirname "$0")/kvfs_common.sh"
+exec </dev/null
+here=$(cd "$(dirname "$0")" && pwd)
+kvfs_open
+first=$mnt other=$work/other notes=$work/notes
+mkdir "$other" "$notes"
+stopped= lookers=
+
+rados_finish() {
+    rc=$?
+    # shellcheck disable=SC2086
+    [ -z "$stopped" ] || kill -CONT $stopped 2>/dev/null
+    [ ! -s "$work/ceph/osd.0.pid" ] || kill -CONT "$(cat "$work/ceph/osd.0.pid")" 2>/dev/null
+    fusermount3 -u -z "$other" 2>/dev/null
+    for p in $lookers; do kill -9 "$p" 2>/dev/null; done
+    (exit $rc)
+    kvfs_finish
+}
+trap rados_finish EXIT
+
+rados_mount() { # DIR
+    # shellcheck disable=SC2086
+    timeout 600 "$KVFS_MOUNT" --store "$spec" ${KVFS_OPTIONS:-} "$1" >>"$work/log" 2>&1 ||
+        fail "mount: $(tail -n 5 "$work/log")"
+}
+rados_pids() { # DIR: the processes of its mount
+    for p in $(kvfs_pid); do
+        ! tr '\0' '\n' <"/proc/$p/cmdline" | grep -qxF "$1" || echo "$p"
+    done
+}
+rados_gone() { # DIR: a mount that was declared dead is no more
+    # shellcheck disable=SC2046
+    kill -9 $(rados_pids "$1") 2>/dev/null
+    fusermount3 -u -z "$1" 2>/dev/null
+    kvfs_wait "the mount is still there" kvfs_no_mount "$1"
+}
+
+step "a stopped mount, declared dead: its kernel answers nothing from before"
+echo old >"$first/f" # it is alone: its kernel may cache
+python3 "$here/kvfs_two_rados.py" stale "$first/f" "$notes" >"$work/stale" 2>&1 &
+lookers=$!
+kvfs_wait "$(cat "$work/stale")" test -e "$notes/known"
+stopped=$(rados_pids "$first")
+# shellcheck disable=SC2086
+kill -STOP $stopped
+rados_mount "$other"
+echo "new, longer" >"$other/f" && mv "$other/f" "$other/g" && echo x >"$other/f.new" ||
+    fail "the other mount cannot change the file"
+touch "$notes/go"
+kvfs_wait "no result" test -s "$notes/result"
+# shellcheck disable=SC2086
+kill -CONT $stopped
+stopped=
+[ "$(cat "$notes/result")" = silent ] || fail "$(cat "$notes/result")"
+wait "$lookers"
+lookers=
+timeout 600 touch "$first/late" 2>/dev/null && fail "a mount that lost its session makes files"
+[ ! -e "$other/late" ] || fail "a mount that lost its session has made a file"
+[ "$(cat "$other/g")" = "new, longer" ] || fail "the other mount's file has changed"
+rados_gone "$first"
+
+mnt=$other
+kvfs_close
+step "unmounted, and found in order"
