@@ -477,9 +477,10 @@ size_t km_remote_metrics(const struct km *m, struct ex_metric *out);
 
 /* The figures of the process that has the store; none in the other. @return how many */
 size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out);
-/* Log, once (*dead), that the session is declared dead; of a store that is mounted. */
+/* Log, once (*dead), that the session is declared dead, and that others cannot be; of a store that
+   is mounted. */
 struct snic_kvfs_stats;
-void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead);
+void km_store_judge(struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead);
 
 /* ---- dpu.c, main.c ---- */
 

@@ -27,14 +27,33 @@ size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out)
         {"sessions", s.sessions, 0},
         {"alone", s.alone, 0},
         {"inodes", s.inodes, 0},
+        {"fenced", s.fenced, 1},
+        {"fence_failures", s.fence_failures, 1},
     };
 
     memcpy(out, all, sizeof(all));
     return SNIC_COUNTOF(all);
 }
 
-void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead)
+/* It is tried again with each heartbeat: logged the first time, and when the count has doubled. */
+static void store_judge_fences(struct kvfs_store *store, const struct snic_kvfs_stats *s)
 {
+    if (s->fence_failures == 0 || s->fence_failures < 2 * store->fence_failures)
+        return;
+    store->fence_failures = s->fence_failures;
+    ex_log(
+        EX_ERROR,
+        "%s: cannot fence a mount that does not respond: %s%s; it is not declared dead, and its "
+        "locks and open files stay",
+        store->spec, snic_strerror((int)s->fence_error),
+        s->fence_error == SNIC_EACCES
+            ? " (this client's key needs mon 'profile rbd', or 'allow command \"osd blocklist\"')"
+            : "");
+}
+
+void km_store_judge(struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead)
+{
+    store_judge_fences(store, s);
     if (s->sessions != 0 || *dead)
         return;
     *dead = 1;

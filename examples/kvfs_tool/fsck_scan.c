@@ -393,11 +393,13 @@ static void fsck_session(struct fsck *f, const struct snic_kvop_key *key,
                          const unsigned char *record, uint32_t size)
 {
     uint64_t id = key->size < 9 ? 0 : snic_get_be64(key->bytes + 1), number;
+    const void *client;
+    uint32_t bytes;
     int beat = key->size == 10 && key->bytes[9] == 'b';
     int fence = key->size == 10 && key->bytes[9] == 'f';
     struct snic_kvfs_session s;
     if (fence) { /* its session may do without: it is dead */
-        if ((id != f->session || snic_kvfs_number_decode(&number, record, size) != 0) &&
+        if ((id != f->session || snic_kvfs_fence_decode(&client, &bytes, record, size) != 0) &&
             fsck_finding(f, key, 1, "fence that is corrupt or without a session"))
             fsck_put(f, key, NULL, 0);
     } else if (key->size != 9 && !beat) {

@@ -216,8 +216,9 @@ int kvfs_store_mount(struct kvfs_store *s, int make)
                : rc == SNIC_ENOENT ? "no file system: make one with 'kvfs_tool mkfs'"
                : rc == SNIC_EVERSION
                    ? "a file system of an unsupported version: use the release that wrote it"
-               : rc == SNIC_EBUSY ? "in use by another process"
-                                  : snic_strerror(rc));
+               : rc == SNIC_EBUSY  ? "in use by another process"
+               : rc == SNIC_EACCES ? "no right to fence a dead mount of this store"
+                                   : snic_strerror(rc));
     return rc;
 }
 

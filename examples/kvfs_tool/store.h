@@ -30,7 +30,8 @@ struct kvfs_store {
     struct snic_fs *fs;
     void *memory;
     uint64_t damages; /**< records and blocks found damaged                                    */
-    int keep_quiet;   /**< damage is counted, not logged                                       */
+    uint64_t fence_failures; /**< of the engine's, as last logged                              */
+    int keep_quiet; /**< damage is counted, not logged                                       */
 };
 
 /** Is @p spec well-formed? 0 or -1; for EX_PARSE, *target is a const char *. */

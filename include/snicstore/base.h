@@ -139,6 +139,7 @@ SNIC_API void snic_assert_fail(const char *file, int line, const char *text)
 #define SNIC_ECONNABORTED (-103) /**< connection aborted by this side                 */
 #define SNIC_ECONNRESET (-104)   /**< connection reset by the peer                    */
 #define SNIC_ENOTCONN (-107)     /**< not connected                                   */
+#define SNIC_ESHUTDOWN (-108)    /**< fenced: this client's operations are refused     */
 #define SNIC_ETIMEDOUT (-110)    /**< time-out                                        */
 #define SNIC_ECONNREFUSED (-111) /**< connection refused                              */
 #define SNIC_EHOSTUNREACH (-113) /**< no route to the peer                            */

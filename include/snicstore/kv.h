@@ -81,6 +81,9 @@ struct snic_kv {
     uint32_t transfer_optimal; /**< object transfers of this size are served best              */
     uint64_t timeout_ns;       /**< of requests that name none                              */
     struct snic_kv_stats stats;
+    /** With SNIC_KV_CAP_FENCE: what SNIC_KVOP_FENCE of another handle names this one by. */
+    uint32_t identity_size;
+    char identity[SNIC_KVOP_IDENTITY_MAX];
 };
 
 /**
@@ -130,7 +133,8 @@ struct snic_kvmem;
 /** Zero the struct, then set opts_size. */
 struct snic_kvmem_opts {
     uint32_t opts_size;
-    uint32_t caps;  /**< offered; default ATOMIC_MULTI|ATOMIC_BLOCK|CHECKSUM|ALLOC|DURABLE|SHARED */
+    uint32_t caps;  /**< offered; default ATOMIC_MULTI|ATOMIC_BLOCK|CHECKSUM|ALLOC|DURABLE|SHARED;
+                         also ATOMIC_OBJECT, FENCE, READONLY                              */
     uint64_t space; /**< bytes; then SNIC_ENOSPC; default 64 GiB                      */
     uint64_t seed;  /**< delays                                                       */
     uint64_t delay_min_ns; /**< each request of a handle takes a time in [min, max]; default 0, 0 */
@@ -187,6 +191,10 @@ SNIC_API void snic_kvmem_restart(struct snic_kvmem *m) SNIC_NONNULL(1);
 SNIC_API uint64_t snic_kvmem_changes(const struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Of these, changes since the last sync. [owner] */
 SNIC_API uint64_t snic_kvmem_unsynced(const struct snic_kvmem *m) SNIC_NONNULL(1);
+/** 1: a client of this identity was fenced (SNIC_KVOP_FENCE). The last 64 are remembered. [owner]
+ */
+SNIC_API int snic_kvmem_fenced(const struct snic_kvmem *m, const void *identity, uint32_t size)
+    SNIC_NONNULL(1, 2);
 /** A copy of what reads see, without faults and handles. [owner] @return 0; SNIC_ENOMEM */
 SNIC_API SNIC_NODISCARD int snic_kvmem_clone(const struct snic_kvmem *m, struct snic_kvmem **out)
     SNIC_NONNULL(1, 2);
@@ -326,6 +334,12 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
  * STAT and SEEK walk the list, two for each stripe. A commit that only deletes is followed by one
  * or two in the background that remove the object of an empty group.
  *
+ * FENCE puts a client on the cluster's block list, for 30 days: longer than a write of it can wait
+ * in a process that is stopped, which must not be resumed after that. The identity is the address
+ * of its librados instance. The user's key needs, beside read and write in the pool, the right to
+ * do that: mon 'profile rbd', or mon 'allow r, allow command "osd blocklist"'; a handle without it
+ * is not opened, unless READONLY. A handle that was fenced gets SNIC_ESHUTDOWN for ever.
+ *
  * Blocks have no checksums of ours: BlueStore has its own. GROUPS lists the whole pool.
  * A stripe that one handle creates while another removes the whole object may stay unlisted: its
  * space is then neither counted nor freed.
@@ -348,8 +362,8 @@ struct snic_kv_rados_opts {
  * error message of at most @p text_size bytes with its end, cut if longer. Blocks; without a
  * cluster it gives up after timeout_ns. [owner]
  * @return 0; SNIC_EINVAL options; SNIC_ENOENT no such pool, or no conf; SNIC_EACCES the cluster
- *         refuses the user; SNIC_ETIMEDOUT no answer within timeout_ns; SNIC_ENOTSUP built without
- *         librados; SNIC_ENOMEM; SNIC_EIO, or the cluster's other error
+ *         refuses the user, or that it fences others; SNIC_ETIMEDOUT no answer within timeout_ns;
+ * SNIC_ENOTSUP built without librados; SNIC_ENOMEM; SNIC_EIO, or the cluster's other error
  */
 SNIC_API SNIC_NODISCARD int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
                                                const struct snic_kv_rados_opts *o, int *error,

@@ -61,13 +61,16 @@
  * A session that was stopped for longer than lease_ns is declared dead, and its locks and opens no
  * longer count. Where commits may name several groups (LMDB, the store in memory) no commit of it
  * has any effect from that moment on: each is guarded by a record that is deleted by the
- * declaration. On RADOS one in flight may take effect late, if the records that it read are
- * unchanged; so may, on every store, object bytes of a big file's WRITE, up to the store's time-out
- * after the session runs again. When half its lease has passed without a proof, the session begins
- * no request except the end of a handle, which writes the deferred changes of its inode, and
- * writes no other changes that it defers; when it detects its death it discards them.
- * A file whose last name a rename replaces can be opened by its number for a quarter of a second
- * more: so a client that looks a name up and then opens it always finds a whole file.
+ * declaration. Where the store can fence a client (SNIC_KV_CAP_FENCE: RADOS) a session is declared
+ * dead only after its client has been shut out, so that nothing of it takes effect after that,
+ * bytes included; a client that may not do that declares none dead (statistics: fence_failures). On
+ * LMDB object bytes of a big file's WRITE that was in flight may take effect up to the store's
+ * time-out after the session runs again. A session whose client was fenced is dead when it notices.
+ * When half its lease has passed without a proof, the session begins no request except the end of a
+ * handle, which writes the deferred changes of its inode, and writes no other changes that it
+ * defers; when it detects its death it discards them. A file whose last name a rename replaces can
+ * be opened by its number for a quarter of a second more: so a client that looks a name up and then
+ * opens it always finds a whole file.
  *
  * Permissions are checked by POSIX's rules unless the request has SNIC_FSOP_CHECKED (a FUSE mount
  * with default_permissions has checked). Inode numbers: the root is 1 here (0 in the store);
@@ -155,6 +158,9 @@ struct snic_kvfs_opts {
     uint64_t session_id; /**< a random number that no other session has; not 0                 */
     void (*damage)(void *ctx, const struct snic_kvfs_damage *d); /**< may be NULL              */
     void *ctx;
+    /** With SNIC_KV_CAP_FENCE among caps: what the store knows this client by (struct snic_kv). */
+    uint32_t identity_size;
+    char identity[SNIC_KVOP_IDENTITY_MAX];
 };
 #define SNIC_KVFS_TIMES_AT_ONCE 1U      /**< times_ns: times are not deferred                    */
 #define SNIC_KVFS_READ_ONLY (1u << 0)   /**< changes end with SNIC_EROFS                          */
@@ -230,6 +236,9 @@ struct snic_kvfs_stats {
     uint64_t inodes; /**< in memory: open, locked or changed                              */
     uint64_t held;   /**< without a name, by SNIC_FSOP_HOLD                                */
     uint64_t unheld; /**< not held by HOLD, since too many were                           */
+    uint64_t fenced; /**< clients of other sessions that were shut out of the store         */
+    uint64_t fence_failures; /**< that could not be: their sessions are not declared dead      */
+    int64_t fence_error;     /**< of the last of those                                     */
 };
 /** Counters since init, and states. [owner] */
 SNIC_API void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)

@@ -39,9 +39,11 @@
  *   's' session(8)               a session; number 0: the table of sessions itself, rewritten by
  *                                every arrival, so that no session arrives unseen
  *   's' session(8) 'b'           its heartbeat
- *   's' session(8) 'f'           its fence (a number, 1): exists until it is declared dead. Where
- *                                a commit may name several groups each of the session's is guarded
- *                                by it
+ *   's' session(8) 'f'           its fence: a number, 1, then what the store knows its client by,
+ *                                for SNIC_KVOP_FENCE (nothing where there is no such operation).
+ *                                Where a commit may name several groups each of the session's is
+ *                                guarded by it, and it exists until the session is declared dead;
+ *                                elsewhere as long as the session's record
  * Group SNIC_KVFS_GROUP_ORPHANS:
  *   'O' ino(8)                   nlink is 0, and the inode is still open somewhere, or not yet
  *                                removed
@@ -273,6 +275,15 @@ SNIC_API void snic_kvfs_number_encode(void *record, uint64_t number) SNIC_NONNUL
 /** From such a record. [any] @return 0; SNIC_ECORRUPT invalid size or contents */
 SNIC_API SNIC_NODISCARD int snic_kvfs_number_decode(uint64_t *number, const void *record,
                                                     uint32_t size) SNIC_NONNULL(1, 2);
+#define SNIC_KVFS_FENCE_BYTES (SNIC_KVFS_NUMBER_BYTES + SNIC_KVOP_IDENTITY_MAX)
+/** Record of a fence (unsealed) in at least SNIC_KVFS_FENCE_BYTES; @p identity of up to
+ *  SNIC_KVOP_IDENTITY_MAX bytes, NULL where @p size is 0. [any] @return the record's size */
+SNIC_API uint32_t snic_kvfs_fence_encode(void *record, const void *identity, uint32_t size)
+    SNIC_NONNULL(1);
+/** The identity, within such a record. [any] @return 0; SNIC_ECORRUPT invalid size */
+SNIC_API SNIC_NODISCARD int snic_kvfs_fence_decode(const void **identity, uint32_t *size,
+                                                   const void *record, uint32_t record_size)
+    SNIC_NONNULL(1, 2, 3);
 /**
  * Split a reserved record: its old and its new value, whole records within @p record,
  * NULL for none. It has been verified; those have not. [any]

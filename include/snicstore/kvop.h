@@ -50,6 +50,7 @@ extern "C" {
 #define SNIC_KVOP_GETS_MAX 64U            /**< keys of one GET                                  */
 #define SNIC_KVOP_TRANSFER_MAX (4U << 20) /**< bytes of one object READ or WRITE            */
 #define SNIC_KVOP_IOV_MAX 257U            /**< pieces of one object READ or WRITE           */
+#define SNIC_KVOP_IDENTITY_MAX 128U       /**< bytes of a client's identity                     */
 
 /** Copied freely; bytes beyond size are zero, so that equal keys are equal structs. */
 struct snic_kvop_key {
@@ -76,7 +77,13 @@ enum snic_kvop_kind {
                                      that has none); space without data counts as data        */
     SNIC_KVOP_OBJECT_STAT = 12, /**< space taken                                             */
     SNIC_KVOP_SYNC = 13,        /**< all that completed before is durable                    */
-    SNIC_KVOP_SPACE = 14        /**< bytes of the store: all and free                        */
+    SNIC_KVOP_SPACE = 14,       /**< bytes of the store: all and free                        */
+    /**
+     * The client whose identity is in iov (one piece, its size in length) is shut out: when this
+     * has completed with 0, no operation of it takes effect any more that had not before, and it
+     * gets SNIC_ESHUTDOWN. It may be repeated. Capability FENCE.
+     */
+    SNIC_KVOP_FENCE = 15
 };
 
 /** COMMIT, OBJECT_*: complete when it survives power loss. */
@@ -185,7 +192,9 @@ struct snic_kvop {
      * one record; SNIC_ENOENT a GET of one key, SEEK without a match; SNIC_ENOSPC; SNIC_ECORRUPT
      * a checksum is wrong (bad_offset; GET: of one key or several); SNIC_EIO; SNIC_ETIMEDOUT not
      * done, and will not be; SNIC_EUNKNOWN a change that may or may not have happened;
-     * SNIC_EPEERDEAD the store is gone.
+     * SNIC_EPEERDEAD the store is gone; SNIC_ESHUTDOWN this client was fenced (FENCE): nothing of
+     * it takes effect any more, though this operation may have; SNIC_EACCES the client has no right
+     * to do this.
      */
     int64_t result;
     int64_t allocated;   /**< change in the object's space in bytes; STAT: all of it        */
@@ -256,6 +265,7 @@ SNIC_API SNIC_NODISCARD int snic_kvop_append(struct snic_kvop *op, const void *k
 /** A commit's object bytes are one step with its records wherever they are, not only within
     stripe_bytes, and whatever groups it names. */
 #define SNIC_KV_CAP_ATOMIC_OBJECT (1u << 7)
+#define SNIC_KV_CAP_FENCE (1u << 8) /**< FENCE; handles have an identity (struct snic_kv)     */
 
 #ifdef __cplusplus
 }

@@ -66,6 +66,7 @@ static const struct error_row error_rows[] = {
     SNIC_ERROR__ROW(SNIC_ECONNABORTED, "connection aborted by this side"),
     SNIC_ERROR__ROW(SNIC_ECONNRESET, "connection reset by the peer"),
     SNIC_ERROR__ROW(SNIC_ENOTCONN, "not connected"),
+    SNIC_ERROR__ROW(SNIC_ESHUTDOWN, "fenced: the store refuses this client"),
     SNIC_ERROR__ROW(SNIC_ETIMEDOUT, "timed out"),
     SNIC_ERROR__ROW(SNIC_ECONNREFUSED, "connection refused"),
     SNIC_ERROR__ROW(SNIC_EHOSTUNREACH, "no route to the peer"),

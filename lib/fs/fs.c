@@ -415,6 +415,8 @@ int snic_fs_init(struct snic_fs **out, void *mem, size_t size, struct snic_loop 
         return SNIC_ENOSPC;
     e.caps = kv->caps;
     e.stripe_bytes = kv->stripe_bytes;
+    e.identity_size = kv->identity_size;
+    memcpy(e.identity, kv->identity, sizeof(e.identity));
     memset(fs, 0, sizeof(*fs));
     rc = snic_kvfs_init(&fs->engine, (void *)(at + own), size - own - (at - (uintptr_t)mem), &e);
     if (rc != 0)

@@ -97,6 +97,10 @@ static void kv_mem_step(struct kv_mem *k, struct snic_kv_req *req)
         kv_mem_end(k, req, SNIC_ECANCELED);
         return;
     }
+    if (m->fences_count != 0 && snic_kvmem_fenced(m, k->kv.identity, k->kv.identity_size)) {
+        kv_mem_end(k, req, SNIC_ESHUTDOWN);
+        return;
+    }
     if (!f->judged) {
         int r = snic_kvop_validate(op, k->kv.caps);
         if (r != 0) {
@@ -279,6 +283,10 @@ int snic_kv_mem_open(struct snic_kv **out, struct snic_loop *l, struct snic_kvme
     k->kv.stripe_bytes = m->opts.stripe_bytes;
     k->kv.transfer_optimal = KV_MEM_TRANSFER;
     k->kv.timeout_ns = SNIC_KV__TIMEOUT_NS;
+    if ((m->opts.caps & SNIC_KV_CAP_FENCE) != 0) {
+        snic_put_le32((unsigned char *)k->kv.identity, ++m->opened);
+        k->kv.identity_size = 4;
+    }
     k->medium = m;
     k->epoch = m->epoch;
     k->msg.fn = kv_mem_message;

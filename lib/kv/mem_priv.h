@@ -14,6 +14,7 @@ enum {
     KVMEM_CHUNK = 64, /* blocks, one bit each in a word */
     KVMEM_EXPECT = 32,
     KVMEM_FAULTS = 64,
+    KVMEM_FENCES = 64,
     KVMEM_SLAB_STEP = 32,
     KVMEM_SLAB_MOST = 1024
 };
@@ -98,6 +99,12 @@ struct kv_mem_slab {
     struct kv_mem_slab_run *open[KVMEM_SLAB_MOST / KVMEM_SLAB_STEP]; /* with free cells, by size */
 };
 
+/** A client that was fenced. */
+struct kv_mem_fence {
+    uint32_t size;
+    unsigned char identity[SNIC_KVOP_IDENTITY_MAX];
+};
+
 /*
  * Invariants
  *   N1 Every record is in the tree once and in the hash table once; an object exists iff a block of
@@ -138,6 +145,10 @@ struct snic_kvmem {
     struct snic_kv_fault faults[KVMEM_FAULTS];
     struct snic_link handles;
     uint32_t handles_count;
+    /* clients */
+    uint32_t opened; /* handles, ever: their identities */
+    uint32_t fences_count;
+    struct kv_mem_fence fences[KVMEM_FENCES]; /* modulo that */
 };
 
 static inline unsigned char *kv_mem_value(struct kv_mem_record *r)

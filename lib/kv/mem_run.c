@@ -359,6 +359,25 @@ static int64_t kv_mem_object_punch(struct snic_kvmem *m, struct snic_kvop *op, u
     return 0;
 }
 
+int snic_kvmem_fenced(const struct snic_kvmem *m, const void *identity, uint32_t size)
+{
+    for (uint32_t i = 0; i < m->fences_count && i < KVMEM_FENCES; i++)
+        if (m->fences[i].size == size && memcmp(m->fences[i].identity, identity, size) == 0)
+            return 1;
+    return 0;
+}
+
+static void kv_mem_fence(struct snic_kvmem *m, const struct snic_iov *identity)
+{
+    uint32_t size = (uint32_t)identity->size;
+    SNIC_ASSERT(size <= SNIC_KVOP_IDENTITY_MAX);
+    if (snic_kvmem_fenced(m, identity->base, size))
+        return;
+    struct kv_mem_fence *f = &m->fences[m->fences_count++ % KVMEM_FENCES];
+    f->size = size;
+    memcpy(f->identity, identity->base, size);
+}
+
 static int64_t kv_mem_other(struct snic_kvmem *m, struct snic_kvop *op)
 {
     const struct kv_mem_object *o;
@@ -384,6 +403,9 @@ static int64_t kv_mem_other(struct snic_kvmem *m, struct snic_kvop *op)
         return 0;
     case SNIC_KVOP_SYNC:
         kv_mem_sync(m);
+        return 0;
+    case SNIC_KVOP_FENCE:
+        kv_mem_fence(m, op->iov);
         return 0;
     default: /* SPACE */
         op->space = m->opts.space;
@@ -494,7 +516,8 @@ int snic_kvmem_open(struct snic_kvmem **out, const struct snic_kvmem_opts *o)
     opts.caps = opts.caps == 0 ? usual : opts.caps;
     opts.space = opts.space == 0 ? (uint64_t)64 << 30 : opts.space;
     opts.stripe_bytes = opts.stripe_bytes == 0 ? 4U << 20 : opts.stripe_bytes;
-    if ((opts.caps & ~(usual | SNIC_KV_CAP_ATOMIC_OBJECT | SNIC_KV_CAP_READONLY)) != 0 ||
+    if ((opts.caps &
+         ~(usual | SNIC_KV_CAP_ATOMIC_OBJECT | SNIC_KV_CAP_FENCE | SNIC_KV_CAP_READONLY)) != 0 ||
         opts.track > 1 || opts.delay_min_ns > opts.delay_max_ns ||
         opts.stripe_bytes % SNIC_KVOP_BLOCK != 0 || opts.space > SNIC_KVOP_OBJECT_MAX)
         return SNIC_EINVAL;

@@ -70,6 +70,7 @@ static void kv_rados_begin(struct kv_rados_call *c)
         kv_rados_commit(c);
         break;
     case SNIC_KVOP_SPACE:
+    case SNIC_KVOP_FENCE:
         kv_rados_thread_call(c);
         break;
     case SNIC_KVOP_SYNC: /* all that has completed is durable */
@@ -217,6 +218,46 @@ static int kv_rados_refuse(const struct kv_rados_report *w, int os_error, const 
     return kv_rados_error(os_error);
 }
 
+/*
+ * May this client fence others? The monitors check the right before the address, so that a
+ * malformed one shows it, and nothing is changed. @return -22 yes; -13, -1 no; others: unknown
+ */
+static int kv_rados_try_fence(struct kv_rados *k)
+{
+    const char *command = "{\"prefix\": \"osd blocklist\", \"blocklistop\": \"add\", "
+                          "\"addr\": \"none/1\"}";
+    char *out = NULL, *status = NULL;
+    size_t out_size = 0, status_size = 0;
+    int r =
+        rados_mon_command(k->cluster, &command, 1, "", 0, &out, &out_size, &status, &status_size);
+    rados_buffer_free(out);
+    rados_buffer_free(status);
+    return r;
+}
+
+/** The identity for FENCE; and other clients can be fenced. */
+static int kv_rados_identify(struct kv_rados *k, const struct kv_rados_report *w)
+{
+    char *addresses = NULL;
+    int r = rados_getaddrs(k->cluster, &addresses);
+    size_t size = r < 0 ? 0 : strlen(addresses);
+    if (size == 0 || size > sizeof(k->kv.identity)) {
+        rados_buffer_free(addresses);
+        return kv_rados_refuse(w, r < 0 ? r : -75, "the client's address is unknown");
+    }
+    memcpy(k->kv.identity, addresses, size);
+    k->kv.identity_size = (uint32_t)size;
+    rados_buffer_free(addresses);
+    if ((k->kv.caps & SNIC_KV_CAP_READONLY) != 0)
+        return 0;
+    r = kv_rados_try_fence(k);
+    if (r == -13 || r == -1)
+        return kv_rados_refuse(w, r,
+                               "no right to fence dead clients: the key needs mon 'profile rbd', "
+                               "or 'allow command \"osd blocklist\"'");
+    return r < 0 && r != -22 ? kv_rados_refuse(w, r, "no answer about the block list (%d)", r) : 0;
+}
+
 static int kv_rados_connect(struct kv_rados *k, const struct snic_kv_rados_opts *o,
                             const struct kv_rados_report *w)
 {
@@ -243,7 +284,7 @@ static int kv_rados_connect(struct kv_rados *k, const struct snic_kv_rados_opts 
         return kv_rados_refuse(w, r, "no pool %s", o->pool);
     rados_ioctx_set_namespace(k->io, o->space != NULL ? o->space : "");
     k->client = rados_get_instance_id(k->cluster);
-    return 0;
+    return kv_rados_identify(k, w);
 }
 
 static struct kv_rados *kv_rados_make(struct snic_loop *l, const struct snic_kv_rados_opts *o)
@@ -262,7 +303,8 @@ static struct kv_rados *kv_rados_make(struct snic_loop *l, const struct snic_kv_
     }
     k->kv.ops = &kv_rados_ops;
     k->kv.loop = l;
-    k->kv.caps = SNIC_KV_CAP_ATOMIC_BLOCK | SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED;
+    k->kv.caps =
+        SNIC_KV_CAP_ATOMIC_BLOCK | SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED | SNIC_KV_CAP_FENCE;
     if ((o->flags & SNIC_KV_OPEN_READONLY) != 0)
         k->kv.caps |= SNIC_KV_CAP_READONLY;
     k->kv.depth_max = o->depth;

@@ -16,7 +16,8 @@
 int kv_rados_error(int os_error)
 {
     switch (os_error < 0 ? -os_error : os_error) {
-    case 108: /* ESHUTDOWN: the cluster has shut this client out */
+    case 108: /* on the block list */
+        return SNIC_ESHUTDOWN;
     case 107:
         return SNIC_EPEERDEAD;
     case 122: /* EDQUOT */

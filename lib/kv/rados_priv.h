@@ -36,6 +36,7 @@ enum {
     KV_RADOS_TABLE = 4096,    /* buckets for stripes in memory */
     KV_RADOS_STRIPES = 32768, /* stripes in memory */
     KV_RADOS_PAGE = 64,       /* listed stripes processed together */
+    KV_RADOS_FENCE_SECONDS = 30 * 86400,
     KV_RADOS_GUARDS = SNIC_KVOP_GUARDS_MAX
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Calls of librados that block (listing a pool, asking for its space) run on a thread of their own,
- * which begins with the first of them. GROUPS lists the pool once and serves its pages from the
- * sorted numbers; a group created or removed meanwhile is listed or not.
+ * Calls of librados that block (listing a pool, asking for its space, fencing a client) run on a
+ * thread of their own, which begins with the first of them. GROUPS lists the pool once and serves
+ * its pages from the sorted numbers; a group created or removed meanwhile is listed or not.
  */
 #include "kv/rados_priv.h"
 
@@ -57,6 +57,31 @@ static int kv_rados_space(struct kv_rados *k, struct snic_kvop *op)
     return 0;
 }
 
+/*
+ * On the thread. It returns when the monitors have the client on their block list and this handle
+ * has the map with it: what this handle sends from now on makes an OSD take that map first, and so
+ * refuse the client. What that one has in flight anywhere has happened before, or will not.
+ */
+static int kv_rados_fence(struct kv_rados *k, const struct snic_kvop *op)
+{
+    char address[SNIC_KVOP_IDENTITY_MAX + 1];
+    memcpy(address, op->iov[0].base, op->iov[0].size);
+    address[op->iov[0].size] = 0;
+    return rados_blocklist_add(k->cluster, address, KV_RADOS_FENCE_SECONDS);
+}
+
+static int kv_rados_thread_run(struct kv_rados *k, struct kv_rados_call *c)
+{
+    switch (c->req->op->kind) {
+    case SNIC_KVOP_SPACE:
+        return kv_rados_space(k, c->req->op);
+    case SNIC_KVOP_FENCE:
+        return kv_rados_fence(k, c->req->op);
+    default:
+        return kv_rados_list_pool(k, c);
+    }
+}
+
 static void *kv_rados_thread(void *arg)
 {
     struct kv_rados *k = arg;
@@ -71,9 +96,7 @@ static void *kv_rados_thread(void *arg)
         }
         (void)pthread_mutex_unlock(&k->lock);
         struct kv_rados_call *c = SNIC_CONTAINER(n, struct kv_rados_call, node);
-        struct snic_kvop *op = c->req->op;
-        c->thread_result =
-            op->kind == SNIC_KVOP_SPACE ? kv_rados_space(k, op) : kv_rados_list_pool(k, c);
+        c->thread_result = kv_rados_thread_run(k, c);
         snic_loop_post(k->kv.loop, &c->msg);
         (void)pthread_mutex_lock(&k->lock);
     }

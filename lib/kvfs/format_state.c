@@ -39,6 +39,25 @@ int snic_kvfs_number_decode(uint64_t *number, const void *record, uint32_t size)
     return 0;
 }
 
+uint32_t snic_kvfs_fence_encode(void *record, const void *identity, uint32_t size)
+{
+    SNIC_ASSERT(size <= SNIC_KVOP_IDENTITY_MAX);
+    snic_kvfs_number_encode(record, 1);
+    if (size != 0)
+        memcpy((unsigned char *)record + SNIC_KVFS_NUMBER_BYTES, identity, size);
+    return SNIC_KVFS_NUMBER_BYTES + size;
+}
+
+int snic_kvfs_fence_decode(const void **identity, uint32_t *size, const void *record,
+                           uint32_t record_size)
+{
+    if (record_size < SNIC_KVFS_NUMBER_BYTES || record_size > SNIC_KVFS_FENCE_BYTES)
+        return SNIC_ECORRUPT;
+    *identity = (const unsigned char *)record + SNIC_KVFS_NUMBER_BYTES;
+    *size = record_size - SNIC_KVFS_NUMBER_BYTES;
+    return 0;
+}
+
 uint32_t snic_kvfs_session_encode(void *record, const struct snic_kvfs_session *s)
 {
     SNIC_ASSERT(s->range_count <= SNIC_KVFS_SESSION_RANGES_MAX);

@@ -79,6 +79,8 @@ static const char *kvfs_opts_fill(struct snic_kvfs_opts *o, const struct snic_kv
         return "reserved: not 0";
     if (o->session_id == 0)
         return "session_id: 0";
+    if (o->identity_size > SNIC_KVOP_IDENTITY_MAX)
+        return "identity_size: above 128";
     o->requests_max = o->requests_max == 0 ? 1024 : o->requests_max;
     o->inodes_max = o->inodes_max == 0 ? 65536 : o->inodes_max;
     o->locks_max = o->locks_max == 0 ? 16384 : o->locks_max;
@@ -233,8 +235,8 @@ static void kvfs_finish(struct kvfs_op *op)
     SNIC_DASSERT(k->in_flight > 0);
     k->in_flight--;
     kvfs_push_free(&k->free_ops, op);
-    if (op->result < 0)
-        req->result = op->result;
+    if (op->result < 0) /* fenced: the session is dead */
+        req->result = op->result == SNIC_ESHUTDOWN ? SNIC_EIO : op->result;
     k->stats.errors += req->result < 0;
     snic_queue_push(&k->done, &req->node);
 }
@@ -393,6 +395,8 @@ void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io, struct sni
     if (place == &op->place[KVFS_MAIN])
         kvfs_main_done(op);
     kvfs_ready(op);
+    if (io->op.result == SNIC_ESHUTDOWN)
+        kvfs_session_fenced(k);
     kvfs_pump(k);
 }
 

@@ -29,10 +29,16 @@
  *    that have seen it) already see all that the session will ever have committed. Identities are
  *    never reused, so a fence is not created again. Elsewhere a late commit is stopped by its other
  *    guards only: it happens as if it had been slow, or not at all. Object bytes written in place
- *    are no commits: a write in flight may take effect late everywhere.
+ *    are no commits: a write in flight may take effect late, unless the client was fenced (S9).
  * S8 What is cached outside of the engine (by a kernel, a hybrid cache) ends when the session stops
  *    serving (S5), by itself, since the process may not run then: kvfs_session_valid_until(). The
  *    other half of the lease is for the time between a result and its arrival in that cache.
+ * S9 The client: where the store can fence (SNIC_KV_CAP_FENCE, RADOS), a session is declared dead
+ *    only after its client, whose identity is in the fence's record, was shut out of the store; who
+ *    finds the flag set by another does it again before it acts upon it. So what recovery reads has
+ *    all that the session will ever have changed, object bytes in flight included. If the client
+ *    cannot be fenced the session is not declared dead. A client that finds itself shut out marks
+ *    its own session as dead.
  */
 #include "kvfs/session_priv.h"
 
@@ -59,8 +65,14 @@ static int kvfs_session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
     uint64_t number;
     snic_kvop_key_set(&key, SNIC_KVFS_GROUP_SUPER, bytes, r->key_size);
     int rc = snic_kvfs_verify(&key, value, r->value_size);
-    if (rc == 0 && r->key_size == 10 && bytes[9] == 'f')
-        return 0; /* S7 */
+    if (rc == 0 && r->key_size == 10 && bytes[9] == 'f') { /* S7, S9 */
+        struct kvfs_session_row *row = t->count > 0 ? &t->rows[t->count - 1] : NULL;
+        if (row == NULL || row->id != snic_get_be64(bytes + 1))
+            return 0;
+        rc = snic_kvfs_fence_decode(&row->client, &row->client_size, value, r->value_size);
+        if (rc == 0)
+            return 0;
+    }
     if (rc == 0 && (r->key_size == 9 || (r->key_size == 10 && bytes[9] == 'b'))) {
         uint64_t id = snic_get_be64(bytes + 1);
         struct kvfs_session_row *row = t->count > 0 ? &t->rows[t->count - 1] : NULL;
@@ -221,6 +233,16 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
     snic_kvfs_seal(key, bytes, c->size, 0);
 }
 
+void kvfs_session_put_fence(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                            const struct snic_kvfs *k)
+{
+    unsigned char *bytes = x->bytes[x->change_count];
+    struct snic_kvop_change *c = kvfs_session_change(x, key, SNIC_KVOP_PUT);
+    c->size = snic_kvfs_fence_encode(bytes, k->o.identity, k->o.identity_size);
+    c->value = bytes;
+    snic_kvfs_seal(key, bytes, c->size, 0);
+}
+
 int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable)
 {
     const struct snic_kvop *got;
@@ -267,8 +289,8 @@ void kvfs_session_set_fence(struct snic_kvfs *k)
     struct kvfs_session *s = &k->session;
     SNIC_ASSERT(s->id != 0);
     snic_kvfs_key_fence(&s->fence_key, s->id);
-    snic_kvfs_number_encode(s->fence, 1);
-    snic_kvfs_seal(&s->fence_key, s->fence, sizeof(s->fence), 0);
+    s->fence_size = snic_kvfs_fence_encode(s->fence, k->o.identity, k->o.identity_size);
+    snic_kvfs_seal(&s->fence_key, s->fence, s->fence_size, 0);
 }
 
 /* ---- Time ---- */

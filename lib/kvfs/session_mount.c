@@ -252,7 +252,7 @@ static int kvfs_session_mount_arrive(struct kvfs_op *op)
         snic_kvfs_key_beat(&key, s->id);
         kvfs_session_put_number(x, &key, 1);
         snic_kvfs_key_fence(&key, s->id);
-        kvfs_session_put_number(x, &key, 1);
+        kvfs_session_put_fence(x, &key, op->k);
     }
     rc = kvfs_session_commit(op, 1, x, 0);
     if (rc != 0)

@@ -16,6 +16,8 @@ struct kvfs_session_row {
     uint64_t counter;
     const unsigned char *record; /* as the store has it */
     const unsigned char *beat;
+    const void *client; /* its identity (S9) */
+    uint32_t client_size;
     uint32_t size;
     uint32_t beat_size;
     struct snic_kvfs_session s;
@@ -53,6 +55,8 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
                       const struct snic_kvfs_session *s);
 void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
                              uint64_t number);
+void kvfs_session_put_fence(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                            const struct snic_kvfs *k);
 void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key);
 void kvfs_session_set_fence(struct snic_kvfs *k);
 /* A failed guard starts the round over. */

@@ -200,36 +200,87 @@ int kvfs_run_yield(struct kvfs_op *op)
 
 /* ---- A dead session is cleared away (S6) ---- */
 
+/* 0: it may be declared dead; SNIC_EAGAIN it may not; SNIC_ECORRUPT. */
+static int kvfs_session_run_recover_judge(struct snic_kvfs *k, const struct kvfs_session_row *row)
+{
+    const struct kvfs_other *o = NULL;
+    struct snic_kvop_key key;
+    for (uint32_t i = 0; i < k->session.other_count; i++)
+        if (k->session.others[i].id == row->id)
+            o = &k->session.others[i];
+    if (row->beat == NULL) {
+        snic_kvfs_key_beat(&key, row->id);
+        kvfs_report_damage(k, &key, "session without a heartbeat record");
+        return SNIC_ECORRUPT;
+    }
+    return o == NULL || !kvfs_session_run_is_dead(k, o) ? SNIC_EAGAIN : 0;
+}
+
+/* S9. The client is shut out; places of kvfs_io(): this is 2. */
+static int kvfs_session_run_recover_fence(struct kvfs_op *op, const struct kvfs_session_row *row)
+{
+    struct snic_kvfs *k = op->k;
+    struct snic_iov *iov = kvfs_alloc(op, sizeof(*iov));
+    const struct snic_kvop *got;
+    if (iov == NULL)
+        return SNIC_ENOMEM;
+    if ((k->o.caps & SNIC_KV_CAP_FENCE) == 0 || row->client_size == 0)
+        return 0; /* an earlier version's session */
+    iov->base = (void *)(uintptr_t)row->client;
+    iov->size = row->client_size;
+    struct snic_kvop want = {
+        .kind = SNIC_KVOP_FENCE, .iov = iov, .iov_count = 1, .length = row->client_size};
+    int rc = kvfs_io(op, 2, &want, &got);
+    if (rc < 0) {
+        k->stats.fence_failures++;
+        k->stats.fence_error = rc;
+    }
+    return rc;
+}
+
 static int kvfs_session_run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *row)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session_tx *x = kvfs_alloc(op, sizeof(*x));
     struct snic_kvop_key key;
-    const struct kvfs_other *o = NULL;
     if (x == NULL)
         return SNIC_ENOMEM;
     if (!x->built) {
         struct snic_kvfs_session mark = row->s;
-        for (uint32_t i = 0; i < k->session.other_count; i++)
-            if (k->session.others[i].id == row->id)
-                o = &k->session.others[i];
-        if (row->beat == NULL) {
-            snic_kvfs_key_beat(&key, row->id);
-            kvfs_report_damage(k, &key, "session without a heartbeat record");
-            return SNIC_ECORRUPT;
-        }
-        if (o == NULL || !kvfs_session_run_is_dead(k, o))
-            return SNIC_EAGAIN;
         mark.flags = (mark.flags & ~SNIC_KVFS_SESSION_CACHES) | SNIC_KVFS_SESSION_DEAD;
         kvfs_session_key(&key, row->id);
         kvfs_session_guard(x, &key, row->record, row->size);
         kvfs_session_put(x, &key, &mark);
         snic_kvfs_key_beat(&key, row->id);
         kvfs_session_guard(x, &key, row->beat, row->beat_size);
-        snic_kvfs_key_fence(&key, row->id);
-        kvfs_session_delete(x, &key); /* S7 */
+        if ((k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0) { /* S7; else it is for S9 */
+            snic_kvfs_key_fence(&key, row->id);
+            kvfs_session_delete(x, &key);
+        }
     }
     return kvfs_session_commit(op, 1, x, 0);
+}
+
+/* Its end: fenced, then declared dead by us or already by another. */
+static int kvfs_session_run_recover_end(struct kvfs_op *op, const struct kvfs_session_row *row)
+{
+    int *judged = kvfs_alloc(op, sizeof(*judged)); /* once in a round: before it is fenced */
+    int declared = (row->s.flags & SNIC_KVFS_SESSION_DEAD) != 0;
+    int rc = 0;
+    if (judged == NULL)
+        return SNIC_ENOMEM;
+    if (!declared && !*judged)
+        rc = kvfs_session_run_recover_judge(op->k, row);
+    if (rc != 0)
+        return rc == SNIC_EAGAIN ? 0 : rc;
+    *judged = 1;
+    rc = kvfs_session_run_recover_fence(op, row);
+    if (rc == 0 && !declared)
+        rc = kvfs_session_run_recover_mark(op, row);
+    if (rc != 0)
+        return rc;
+    op->k->stats.fenced += (op->k->o.caps & SNIC_KV_CAP_FENCE) != 0 && row->client_size != 0;
+    return kvfs_next(op, KVFS_RECOVER_INTENTS);
 }
 
 static int kvfs_session_run_recover(struct kvfs_op *op)
@@ -255,14 +306,8 @@ static int kvfs_session_run_recover(struct kvfs_op *op)
     row = kvfs_session_row(t, op->s[KVFS_RECOVER_S_ID]);
     if (row == NULL)
         return 0; /* another session has */
-    if (op->phase == KVFS_RECOVER_MARK) {
-        if ((row->s.flags & SNIC_KVFS_SESSION_DEAD) == 0) {
-            rc = kvfs_session_run_recover_mark(op, row);
-            if (rc != 0)
-                return rc == SNIC_EAGAIN ? 0 : rc;
-        }
-        return kvfs_next(op, KVFS_RECOVER_INTENTS);
-    }
+    if (op->phase == KVFS_RECOVER_MARK)
+        return kvfs_session_run_recover_end(op, row);
     if (op->s[KVFS_RECOVER_S_AT] < row->s.range_count &&
         (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0) {
         op->s[KVFS_RECOVER_S_FIRST] = row->s.ranges[op->s[KVFS_RECOVER_S_AT]].first;

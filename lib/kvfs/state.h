@@ -283,7 +283,8 @@ struct kvfs_session {
     uint64_t proven_ns;             /* our record certainly existed at this time */
     uint64_t intents;               /* numbers of intents assigned, never reused */
     struct snic_kvop_key fence_key; /* size 0: none (S7) */
-    unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
+    uint32_t fence_size;
+    unsigned char fence[SNIC_KVFS_FENCE_BYTES];
     /* Raised when `alone` ends (operations begun before must end first), and when it begins. */
     uint64_t era;
     struct snic_link waiters; /* until kvfs_session_wake(): of a heartbeat or another operation */

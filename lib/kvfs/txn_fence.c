@@ -16,7 +16,7 @@ int kvfs_fence_guard(const struct snic_kvfs *k, struct snic_kvop_guard *g)
         memset(g, 0, sizeof(*g));
         g->key = s->fence_key;
         g->value = s->fence;
-        g->size = sizeof(s->fence);
+        g->size = s->fence_size;
     }
     return 1;
 }
@@ -46,6 +46,15 @@ void kvfs_session_mark_dead(struct snic_kvfs *k)
         }
         kvfs_ready(op);
     }
+}
+
+void kvfs_session_fenced(struct snic_kvfs *k)
+{
+    struct kvfs_session *s = &k->session;
+    if (s->id == 0 || s->dead)
+        return;
+    s->next_ns = SNIC_NEVER;
+    kvfs_session_mark_dead(k);
 }
 
 int kvfs_fence_failed(struct snic_kvfs *k, const struct snic_kvop *commit)

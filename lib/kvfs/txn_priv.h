@@ -130,6 +130,8 @@ int kvfs_fence_guard(const struct snic_kvfs *k, struct snic_kvop_guard *g);
 int kvfs_fence_failed(struct snic_kvfs *k, const struct snic_kvop *commit);
 /* The session is dead: wake all waiting operations; they end with SNIC_EIO. */
 void kvfs_session_mark_dead(struct snic_kvfs *k);
+/* The store has refused an operation because this client was fenced (session.c, S9). */
+void kvfs_session_fenced(struct snic_kvfs *k);
 /* Operations in progress that have read a record before era `era` (struct kvfs_session) began and
  * have neither ended nor started over since. */
 int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era);

@@ -194,6 +194,18 @@ static int kvop_check_object(const struct snic_kvop *op, uint32_t caps)
     return kvop_check_range(op->offset, op->length);
 }
 
+static int kvop_check_fence(const struct snic_kvop *op, uint32_t caps)
+{
+    if ((caps & SNIC_KV_CAP_FENCE) == 0)
+        return SNIC_ENOTSUP;
+    if ((caps & SNIC_KV_CAP_READONLY) != 0)
+        return SNIC_EPERM;
+    if (op->iov == NULL || op->iov_count != 1 || op->iov[0].base == NULL || op->length == 0 ||
+        op->iov[0].size != op->length)
+        return SNIC_EINVAL;
+    return op->length > SNIC_KVOP_IDENTITY_MAX ? SNIC_EMSGSIZE : 0;
+}
+
 /** The flags that a kind may have; UINT32_MAX: no such kind. */
 static uint32_t kvop_flags_of(uint32_t kind)
 {
@@ -212,7 +224,7 @@ static uint32_t kvop_flags_of(uint32_t kind)
     case SNIC_KVOP_OBJECT_SEEK:
         return SNIC_KVOP_SEEK_HOLE;
     default:
-        return kind >= SNIC_KVOP_GET && kind <= SNIC_KVOP_SPACE ? 0 : UINT32_MAX;
+        return kind >= SNIC_KVOP_GET && kind <= SNIC_KVOP_FENCE ? 0 : UINT32_MAX;
     }
 }
 
@@ -237,6 +249,8 @@ static int kvop_check_kind(const struct snic_kvop *op, uint32_t caps)
     case SNIC_KVOP_OBJECT_TRUNCATE:
     case SNIC_KVOP_OBJECT_SEEK:
         return kvop_check_range(op->offset, 0);
+    case SNIC_KVOP_FENCE:
+        return kvop_check_fence(op, caps);
     default:
         return 0;
     }

@@ -465,6 +465,41 @@ static void test_kv_mem_full_store_reports_no_space(void **state)
     snic_kvmem_close(m);
 }
 
+/* A handle that another one has fenced is refused all, what is in flight included; the other one is
+ * served. */
+static void test_kv_mem_fenced_handle_is_refused(void **state)
+{
+    (void)state;
+    struct rig g = rig_open(medium(0, SNIC_KV_CAP_SHARED | SNIC_KV_CAP_FENCE));
+    struct snic_kv *first = g.kv, *second = NULL;
+    struct call c;
+    assert_int_equal(snic_kv_mem_open(&second, g.loop, g.medium), 0);
+    assert_true(first->identity_size > 0 && first->identity_size == second->identity_size);
+    assert_memory_not_equal(first->identity, second->identity, first->identity_size);
+    assert_int_equal(snic_kvmem_fenced(g.medium, second->identity, second->identity_size), 0);
+    struct snic_iov iov = {second->identity, second->identity_size};
+    struct snic_kvop fence = {
+        .kind = SNIC_KVOP_FENCE, .iov = &iov, .iov_count = 1, .length = iov.size};
+    g.kv = second;
+    call_start(&g, &c, 1, 0);
+    snic_kvmem_apply(g.medium, &fence);
+    assert_int_equal(fence.result, 0);
+    assert_int_equal(snic_kvmem_fenced(g.medium, second->identity, second->identity_size), 1);
+    assert_int_equal(call_end(&g, &c), SNIC_ESHUTDOWN);
+    assert_int_equal(get(g.medium, 1, 1), SNIC_ENOENT);
+    call_start(&g, &c, 1, 0);
+    assert_int_equal(call_end(&g, &c), SNIC_ESHUTDOWN);
+    g.kv = first;
+    call_start(&g, &c, 1, 0);
+    assert_int_equal(call_end(&g, &c), 0);
+    snic_kv_close(second);
+    rig_close(&g);
+    struct snic_kvmem *m = medium(0, 0); /* without the capability */
+    snic_kvmem_apply(m, &fence);
+    assert_int_equal(fence.result, SNIC_ENOTSUP);
+    snic_kvmem_close(m);
+}
+
 static void test_kv_mem_damage_is_found(void **state)
 {
     (void)state;
@@ -571,6 +606,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_mem_time_out_leaves_nothing),
         cmocka_unit_test(test_kv_mem_crash_kills_handles),
         cmocka_unit_test(test_kv_mem_full_store_reports_no_space),
+        cmocka_unit_test(test_kv_mem_fenced_handle_is_refused),
         cmocka_unit_test(test_kv_mem_damage_is_found),
         cmocka_unit_test(test_kv_mem_clone_is_apart),
         cmocka_unit_test(test_kv_mem_bad_options_refused),

@@ -306,6 +306,50 @@ static void test_kv_rados_truncation_spares_later_writes(void **state)
     rados_close(&c);
 }
 
+/* A client that another one has fenced changes nothing, reads nothing, and hears why. */
+static void test_kv_rados_fenced_client_is_refused(void **state)
+{
+    struct conformance_kv c = {0};
+    struct snic_kv *first, *second = NULL;
+    char identity[SNIC_KVOP_IDENTITY_MAX];
+    (void)state;
+    rados_open(&c, NULL);
+    first = c.kv;
+    assert_int_equal(rados_again(&c, &second), 0);
+    assert_true((first->caps & SNIC_KV_CAP_FENCE) != 0 && second->identity_size > 0);
+    assert_false(first->identity_size == second->identity_size &&
+                 memcmp(first->identity, second->identity, first->identity_size) == 0);
+    c.kv = second;
+    (void)cost_object(&c, SNIC_KVOP_OBJECT_WRITE, 5, 0, BLOCK);
+    memcpy(identity, second->identity, sizeof(identity));
+    struct snic_iov iov = {identity, second->identity_size};
+    struct snic_kvop fence = {
+        .kind = SNIC_KVOP_FENCE, .iov = &iov, .iov_count = 1, .length = iov.size};
+    struct snic_kvop_change put = {.kind = SNIC_KVOP_PUT, .value = "v", .size = 1};
+    struct snic_kvop commit = {.kind = SNIC_KVOP_COMMIT, .changes = &put, .change_count = 1};
+    struct snic_kvop_get g = {.value = identity, .room = 1};
+    struct snic_kvop get = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+    snic_kvop_key_set(&put.key, 5, "k", 1);
+    g.key = put.key;
+    c.kv = first;
+    (void)cost(&c, &fence, 0);
+    (void)cost(&c, &fence, 0); /* again */
+    c.kv = second;
+    (void)cost(&c, &commit, SNIC_ESHUTDOWN);
+    (void)cost(&c, &get, SNIC_ESHUTDOWN);
+    struct snic_iov piece = {identity, 16};
+    struct snic_kvop write = {
+        .kind = SNIC_KVOP_OBJECT_WRITE, .object = 5, .length = 16, .iov = &piece, .iov_count = 1};
+    (void)cost(&c, &write, SNIC_ESHUTDOWN);
+    snic_kv_close(second);
+    c.kv = first;
+    (void)cost(&c, &get, SNIC_ENOENT);
+    (void)cost(&c, &commit, 0);
+    (void)cost_object(&c, SNIC_KVOP_OBJECT_READ, 5, 0, BLOCK);
+    snic_kv_close(first);
+    rados_close(&c);
+}
+
 /* ---- No cluster ---- */
 
 static void test_kv_rados_bad_options_refused(void **state)
@@ -566,6 +610,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_rados_operations_cost_as_documented),
         cmocka_unit_test(test_kv_rados_old_knowledge_does_no_harm),
         cmocka_unit_test(test_kv_rados_truncation_spares_later_writes),
+        cmocka_unit_test(test_kv_rados_fenced_client_is_refused),
         cmocka_unit_test(test_kv_rados_bad_options_refused),
         cmocka_unit_test(test_kv_rados_without_a_cluster_gives_up),
         cmocka_unit_test(test_kv_rados_stopped_cluster_times_out),

@@ -8,16 +8,31 @@
 
 /* ---- Engines ---- */
 
+/* A client that was fenced changes nothing, and reads nothing. */
+static void many_apply(struct kvt *t, struct snic_kvop *op)
+{
+    if (snic_kvmem_fenced(t->m, t->o.identity, t->o.identity_size))
+        op->result = SNIC_ESHUTDOWN;
+    else
+        snic_kvmem_apply(t->m, op);
+}
+
 void many_join(struct many *y, uint32_t i)
 {
     struct snic_kvfs_opts o;
     kvt_opts(&o);
     o.caps = y->caps;
     o.session_id = ++y->session * 1000;
+    if ((y->caps & SNIC_KV_CAP_FENCE) != 0) {
+        o.identity_size = 8;
+        snic_put_le64((unsigned char *)o.identity, y->session);
+    }
     o.heartbeat_ns = 1000000000;
     o.lease_ns = 10000000000;
     o.times_ns = y->times_ns;
     kvt_open_on(&y->t[i], y->m, &o);
+    if (o.identity_size != 0)
+        y->t[i].apply = many_apply;
     snic_kvfs_set_sole(y->t[i].k, 0);
     y->t[i].random = 1;
     y->t[i].rng = y->rng;

@@ -131,11 +131,38 @@ static void test_kvop_wrong_keys_and_counts_are_refused(void **state)
     op.out_room = 7;
     expect(&op, SNIC_EMSGSIZE);
     for (uint32_t kind = 0; kind < 300; kind++) {
-        if (kind >= SNIC_KVOP_GET && kind <= SNIC_KVOP_SPACE)
+        if (kind >= SNIC_KVOP_GET && kind <= SNIC_KVOP_FENCE)
             continue;
         op = whole(kind);
         expect(&op, SNIC_EINVAL);
     }
+}
+
+static void test_kvop_fences_name_one_client(void **state)
+{
+    const uint32_t caps = SNIC_KV_CAP_FENCE;
+    struct snic_iov iov[2] = {{parts.value, 16}, {parts.value, 16}};
+    struct snic_kvop op = {.kind = SNIC_KVOP_FENCE, .iov = iov, .iov_count = 1, .length = 16};
+    (void)state;
+    assert_int_equal(snic_kvop_validate(&op, caps), 0);
+    assert_int_equal(snic_kvop_validate(&op, 0), SNIC_ENOTSUP);
+    assert_int_equal(snic_kvop_validate(&op, caps | SNIC_KV_CAP_READONLY), SNIC_EPERM);
+    op.flags = SNIC_KVOP_DURABLE;
+    assert_int_equal(snic_kvop_validate(&op, caps), SNIC_EINVAL);
+    op.flags = 0;
+    op.iov_count = 2;
+    op.length = 32;
+    assert_int_equal(snic_kvop_validate(&op, caps), SNIC_EINVAL);
+    op.iov_count = 1;
+    assert_int_equal(snic_kvop_validate(&op, caps), SNIC_EINVAL);
+    op.length = iov[0].size = SNIC_KVOP_IDENTITY_MAX + 1;
+    assert_int_equal(snic_kvop_validate(&op, caps), SNIC_EMSGSIZE);
+    op.length = iov[0].size = SNIC_KVOP_IDENTITY_MAX;
+    assert_int_equal(snic_kvop_validate(&op, caps), 0);
+    op.length = iov[0].size = 0;
+    assert_int_equal(snic_kvop_validate(&op, caps), SNIC_EINVAL);
+    op.iov = NULL;
+    assert_int_equal(snic_kvop_validate(&op, caps), SNIC_EINVAL);
 }
 
 static void test_kvop_wrong_commits_are_refused(void **state)
@@ -251,6 +278,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvop_keys_have_one_order),
         cmocka_unit_test(test_kvop_whole_operations_are_valid),
         cmocka_unit_test(test_kvop_wrong_keys_and_counts_are_refused),
+        cmocka_unit_test(test_kvop_fences_name_one_client),
         cmocka_unit_test(test_kvop_wrong_commits_are_refused),
         cmocka_unit_test(test_kvop_wrong_ranges_are_refused),
         cmocka_unit_test(test_kvop_scan_output_is_walked),

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_two_rados.sh: two mounts of one store on RADOS. One is stopped until the other one has
-# declared it dead: its kernel answers nothing from before.
+# declared it dead: its kernel answers nothing from before, and what it was writing changes nothing
+# when it resumes.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
@@ -62,6 +63,46 @@ lookers=
 timeout 600 touch "$first/late" 2>/dev/null && fail "a mount that lost its session makes files"
 [ ! -e "$other/late" ] || fail "a mount that lost its session has made a file"
 [ "$(cat "$other/g")" = "new, longer" ] || fail "the other mount's file has changed"
+rados_gone "$first"
+
+step "a stopped mount, declared dead while it writes: nothing of that arrives late"
+# It is alone: what a write has to read is in its memory, so that the bytes are sent at once.
+fusermount3 -u "$other" || fail "the other mount is in use"
+kvfs_wait "the other mount is still there" kvfs_no_mount "$other"
+rados_mount "$first"
+files=48
+for i in $(seq 0 $((files - 1))); do
+    dd if=/dev/zero of="$first/late.$i" bs=1M count=1 2>"$work/dd" ||
+        fail "cannot write: $(cat "$work/dd")"
+done
+rm -f "$notes"/*
+# More than the sockets take is on its way to an OSD that does not read, when the mount stops.
+kill -STOP "$(cat "$work/ceph/osd.0.pid")"
+python3 "$here/kvfs_two_rados.py" late "$first" "$notes" $files >"$work/late" 2>&1 &
+writer=$!
+lookers=$writer
+kvfs_wait "it does not begin" test -e "$notes/begun"
+stopped=$(rados_pids "$first")
+# shellcheck disable=SC2086
+kill -STOP $stopped
+kill -CONT "$(cat "$work/ceph/osd.0.pid")"
+rados_mount "$other" # which ends when the stopped one is declared dead
+head -c 1048576 /dev/zero | tr '\0' B >"$work/b"
+# Soon: librados drops what is older than its time-out, 32 s.
+python3 "$here/kvfs_two_rados.py" over "$other" $files >"$work/out" 2>&1 ||
+    fail "the other mount cannot write: $(cat "$work/out")"
+# shellcheck disable=SC2086
+kill -CONT $stopped
+stopped=
+timeout 600 touch "$first/late" 2>"$work/out" && fail "a mount that lost its session makes files"
+grep -q "Input/output error" "$work/out" || fail "a fenced mount answers: $(cat "$work/out")"
+wait "$writer" || fail "the writer: $(cat "$work/late")"
+sleep 2
+for i in $(seq 0 $((files - 1))); do
+    dd if="$other/late.$i" bs=1M iflag=direct 2>"$work/dd" | cmp -s - "$work/b" ||
+        fail "a dead mount's write has arrived in file $i: $(cat "$work/late")"
+done
+grep -q "declared it dead" "$work/log" || fail "its death is not reported"
 rados_gone "$first"
 
 mnt=$other

@@ -165,7 +165,7 @@ uint64_t km_notify_expire(struct km *m)
     return 0;
 }
 
-void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead)
+void km_store_judge(struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead)
 {
     (void)store;
     (void)s;
