@@ -54,10 +54,14 @@
  * across the end moves the size first: others read zeros there until its bytes are written, and
  * the zeros stay if it fails or the session dies in between. (A COPY is as WRITEs of 60 KiB, one
  * after the other.) All this applies wherever the store's commits take object bytes
- * (SNIC_KV_CAP_ATOMIC_OBJECT: LMDB), on RADOS within the first stripe (stripe_bytes, 4 MiB): behind
- * it bytes are written before the commit, two appends may overwrite each other, one may become
- * zeros by another session's growth of the file beyond its end, and a truncation in flight may
- * remove bytes that another session has just appended.
+ * (SNIC_KV_CAP_ATOMIC_OBJECT: LMDB), on RADOS within the first stripe (stripe_bytes, 4 MiB). Behind
+ * it an append, and another WRITE that begins within the file or at its end, first claims its
+ * bytes by moving the size, however small it is, while others use the store: no two appends get the
+ * same bytes, and others read zeros there until they are written. If the session dies in between,
+ * or the WRITE fails, the zeros stay (or what an earlier crash had left behind the end). What
+ * another session truncates meanwhile is not written, but a truncation in flight, or another
+ * session's WRITE, COPY or growth beyond the end, may remove bytes behind the first stripe that
+ * were just appended: those need locks.
  * A session that was stopped for longer than lease_ns is declared dead, and its locks and opens no
  * longer count. Where commits may name several groups (LMDB, the store in memory) no commit of it
  * has any effect from that moment on: each is guarded by a record that is deleted by the

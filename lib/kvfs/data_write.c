@@ -20,12 +20,23 @@
  *      has written there and committed. An append that is too large for a commit is written in
  *      pieces, each where the file ends then; for other writes the size is moved first, and the
  *      bytes are written within it.
+ *   5. Where a commit cannot have them (RADOS, behind the first stripe) a write that begins within
+ *      the size, or at its end, claims what is behind it: a commit moves the size, guarded by the
+ *      attributes, so that no two writes get the same bytes; then it writes within the size.
+ * Nothing is truncated first: bytes behind the size may be claimed by others already.
  */
 #include "kvfs/data_priv.h"
 
-enum { KVFS_WRITE_ALL = 0, KVFS_WRITE_GROW /* invariant 4: the size alone */ };
-/* op->s: bytes of earlier rounds, and with this one. */
-enum { KVFS_WRITE_SO_FAR = 0, KVFS_WRITE_COUNT = 1 };
+enum {
+    KVFS_WRITE_ALL = 0,
+    KVFS_WRITE_GROW, /* invariant 4: the size alone */
+    KVFS_WRITE_CLAIM /* invariant 5 */
+};
+/* op->s: bytes of earlier rounds, and with this one; where an append has claimed its bytes, 0:
+ * nowhere. */
+enum { KVFS_WRITE_SO_FAR = 0, KVFS_WRITE_COUNT, KVFS_WRITE_CLAIMED };
+SNIC_STATIC_ASSERT((int)KVFS_WRITE_CLAIMED < (int)KVFS_DATA_S_SHARED,
+                   "words of op->s are not those of changes");
 /* Of a large append; each ends at a multiple of it. */
 enum { KVFS_WRITE_PIECE = 65536 };
 /* Io places. */
@@ -327,7 +338,9 @@ static int kvfs_data_write_cut(struct kvfs_op *op, struct kvfs_write *w)
 static int kvfs_data_write_place(struct kvfs_op *op, struct kvfs_write *w,
                                  const struct snic_fsop_attr *a)
 {
-    if ((w->flags & SNIC_FSOP_APPEND) != 0)
+    if (op->s[KVFS_WRITE_CLAIMED] != 0)
+        w->offset = op->s[KVFS_WRITE_CLAIMED];
+    else if ((w->flags & SNIC_FSOP_APPEND) != 0)
         w->offset = a->size;
     if (w->offset >= SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
@@ -335,19 +348,61 @@ static int kvfs_data_write_place(struct kvfs_op *op, struct kvfs_write *w,
     return kvfs_data_write_cut(op, w);
 }
 
-/* Invariant 4. 0: w, possibly shortened, is to be written; KVFS_DATA_MORE: the size has been moved,
- * and another round continues; PENDING; SNIC_E*. */
+/* Invariant 5. KVFS_DATA_MORE: another round writes the bytes; PENDING; SNIC_E*. */
+static int kvfs_data_write_claim(struct kvfs_op *op, const struct kvfs_write *w,
+                                 struct snic_fsop_attr *a)
+{
+    int rc = kvfs_data_strip(op, a, 1);
+    if (rc != 0)
+        return rc;
+    SNIC_ASSERT(w->offset > 0 && w->offset <= a->size);
+    a->mtime = kvfs_time(op);
+    a->ctime = a->mtime;
+    a->size = w->offset + w->bytes;
+    rc = kvfs_put_attr(op, a);
+    if (rc != 0)
+        return rc;
+    if ((w->flags & SNIC_FSOP_APPEND) != 0)
+        op->s[KVFS_WRITE_CLAIMED] = w->offset; /* undone if this round starts over */
+    kvfs_data_commit_note(op, INT64_MIN, w->ahead->clean);
+    rc = kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), KVFS_WRITE_CLAIM);
+    return rc != 0 ? rc : KVFS_DATA_MORE;
+}
+
+/* Claimed bytes that another session has truncated since are not written: its truncation is the
+ * later one of the two. 0; SNIC_ENOMEM. */
+static int kvfs_data_write_claimed(struct kvfs_op *op, struct kvfs_write *w,
+                                   const struct snic_fsop_attr *a)
+{
+    uint64_t all = w->bytes;
+    int rc = 0;
+    if (w->offset + all <= a->size)
+        return 0;
+    w->bytes = a->size > w->offset ? a->size - w->offset : 0;
+    if (w->bytes > 0)
+        rc = kvfs_data_write_cut(op, w);
+    op->s[KVFS_WRITE_COUNT] = op->s[KVFS_WRITE_SO_FAR] + all;
+    return rc;
+}
+
+/* Invariants 4, 5. 0: w, possibly shortened, is to be written; KVFS_DATA_MORE: the size has been
+ * moved, and another round continues; PENDING; SNIC_E*. */
 static int kvfs_data_write_shared(struct kvfs_op *op, struct kvfs_write *w,
                                   struct snic_fsop_attr *a)
 {
-    uint64_t end = w->offset + w->bytes;
+    uint64_t end = w->offset + w->bytes, stripe = op->k->o.stripe_bytes;
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0, rc;
+    int append = (w->flags & SNIC_FSOP_APPEND) != 0;
+    int behind = !kvfs_data_write_fits_commit(op, 0, end); /* the first stripe */
     if (end <= (big ? a->size : SNIC_KVFS_SMALL_MAX) ||
-        kvfs_data_write_fits_commit(op, big ? w->bytes : end, end) ||
-        !kvfs_data_write_fits_commit(op, 0, end))
+        kvfs_data_write_fits_commit(op, big ? w->bytes : end, end))
         return 0;
-    if ((w->flags & SNIC_FSOP_APPEND) != 0) {
+    if (behind && (!append || w->offset >= stripe))
+        return big && w->offset > 0 && w->offset <= a->size ? kvfs_data_write_claim(op, w, a) : 0;
+    if (append) {
         w->bytes = KVFS_WRITE_PIECE - w->offset % KVFS_WRITE_PIECE;
+        if (behind)
+            w->bytes = snic_min_u64(w->bytes, stripe - w->offset);
         return kvfs_data_write_cut(op, w);
     }
     rc = kvfs_data_strip(op, a, 1);
@@ -362,7 +417,8 @@ static int kvfs_data_write_shared(struct kvfs_op *op, struct kvfs_write *w,
 static int kvfs_data_write_run(struct kvfs_op *op, struct kvfs_write *w)
 {
     struct snic_fsop_attr a;
-    int append = (w->flags & SNIC_FSOP_APPEND) != 0;
+    int claimed = op->s[KVFS_WRITE_CLAIMED] != 0;
+    int append = (w->flags & SNIC_FSOP_APPEND) != 0 && !claimed;
     int rc = kvfs_lock(op, w->ino, append ? KVFS_EXCLUSIVE : KVFS_SHARED);
     if (rc != 0)
         return rc;
@@ -377,7 +433,9 @@ static int kvfs_data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     if (rc != 0 || w->bytes == 0)
         return rc;
     rc = kvfs_data_write_place(op, w, &a);
-    if (rc != 0)
+    if (rc == 0 && claimed)
+        rc = kvfs_data_write_claimed(op, w, &a);
+    if (rc != 0 || w->bytes == 0)
         return rc;
     if (!append && !w->ahead->again) {
         rc = kvfs_data_inside(op, w->offset + w->bytes, &a);
@@ -407,6 +465,10 @@ static int kvfs_data_write_round(struct kvfs_op *op, uint64_t all)
         rc = kvfs_truncate(op, &a, 0, KVFS_WRITE_GROW);
         return rc != 0 ? rc : KVFS_DATA_MORE;
     }
+    if (kvfs_data_commits(op, KVFS_WRITE_CLAIM)) {
+        rc = kvfs_data_commit(op, w.ino, kvfs_data_write_sync(&w), KVFS_WRITE_CLAIM);
+        return rc != 0 ? rc : KVFS_DATA_MORE;
+    }
     if (kvfs_data_commits(op, KVFS_WRITE_ALL))
         return kvfs_data_commit(op, w.ino, kvfs_data_write_sync(&w), KVFS_WRITE_ALL);
     rc = kvfs_data_handle(op, op->ino, SNIC_FSOP_OPEN_WRITE);
@@ -422,8 +484,10 @@ int kvfs_run_write(struct kvfs_op *op)
     if (kvfs_runs_again(op, rc))
         return rc;
     if (rc == KVFS_DATA_MORE || (rc == 0 && op->s[KVFS_WRITE_COUNT] < all)) {
-        if (rc == 0)
+        if (rc == 0) {
             op->s[KVFS_WRITE_SO_FAR] = op->s[KVFS_WRITE_COUNT];
+            op->s[KVFS_WRITE_CLAIMED] = 0;
+        }
         op->s[KVFS_DATA_S_SHARED] = 0;
         return kvfs_next(op, KVFS_WRITE_ALL);
     }

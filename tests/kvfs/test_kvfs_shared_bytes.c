@@ -258,7 +258,8 @@ static void across_check(struct many *y, struct across *w, uint64_t ino, uint64_
     }
 }
 
-/* What was acknowledged to one session as appended is there, whatever the other one does. */
+/* What was acknowledged to one session as appended is there, whatever the other one does. `step` 0:
+ * it only appends. */
 static void across(uint32_t caps, uint64_t start_max, uint64_t step)
 {
     static struct many y;
@@ -280,7 +281,7 @@ static void across(uint32_t caps, uint64_t start_max, uint64_t step)
             across_words(&y, &w[n], n);
         for (uint32_t n = 0; n < ACROSS; n++) {
             far += step;
-            across_start(&y, &w[n], n, ino, snic_rng_below(&y.rng, 3) == 0 ? far : 0);
+            across_start(&y, &w[n], n, ino, step != 0 && snic_rng_below(&y.rng, 3) == 0 ? far : 0);
         }
         many_finish(&y, ACROSS);
         across_check(&y, w, ino, start);
@@ -295,6 +296,14 @@ static void test_kvfs_shared_appends_lose_nothing(void **state)
     (void)state;
     across(MANY_CAPS, 1 << 20, 1 << 19); /* within the first stripe */
     across(MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_OBJECT, 6 << 20, 1 << 20);
+}
+
+/* Behind the first stripe, and across its end, where bytes are no part of a commit (RADOS). */
+static void test_kvfs_shared_appends_behind_stripe_lose_nothing(void **state)
+{
+    (void)state;
+    across(MANY_CAPS, 5 << 20, 0);
+    across(MANY_CAPS, (4 << 20) - 40000, 0);
 }
 
 /* Session 0 begins to write, or to append, 200,000 twos to a file of 20,000 ones. */
@@ -538,6 +547,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_shared_reader_sees_no_zeros),
         cmocka_unit_test(test_kvfs_shared_growth_spares_appends),
         cmocka_unit_test(test_kvfs_shared_appends_lose_nothing),
+        cmocka_unit_test(test_kvfs_shared_appends_behind_stripe_lose_nothing),
         cmocka_unit_test(test_kvfs_shared_large_write_failed_takes_nothing),
         cmocka_unit_test(test_kvfs_shared_truncation_beside_large_append),
         cmocka_unit_test(test_kvfs_shared_append_starts_over_among_others),

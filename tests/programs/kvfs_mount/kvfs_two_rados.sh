@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_two_rados.sh: two mounts of one store on RADOS. One is stopped until the other one has
 # declared it dead: its kernel answers nothing from before, and what it was writing changes nothing
-# when it resumes.
+# when it resumes. Both append to one file: nothing that was synced is lost.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
@@ -104,6 +104,28 @@ for i in $(seq 0 $((files - 1))); do
 done
 grep -q "declared it dead" "$work/log" || fail "its death is not reported"
 rados_gone "$first"
+
+step "two mounts append to one file, behind the first stripe"
+count=500
+[ -z "$nightly" ] || count=50000
+rados_mount "$first"
+rm -f "$notes"/*
+dd if=/dev/zero of="$first/log" bs=1M count=4 2>"$work/dd" || fail "cannot write: $(cat "$work/dd")"
+python3 "$here/kvfs_two_rados.py" append "$first/log" "$notes" a $count >"$work/a" 2>&1 &
+a=$!
+python3 "$here/kvfs_two_rados.py" append "$other/log" "$notes" b $count >"$work/b.log" 2>&1 &
+b=$!
+lookers="$a $b"
+wait $a || fail "the first mount: $(cat "$work/a")"
+wait $b || fail "the other mount: $(cat "$work/b.log")"
+lookers=
+for m in "$first" "$other"; do
+    python3 "$here/kvfs_two_rados.py" appended "$m/log" "$notes" 4194304 >"$work/out" 2>&1 ||
+        fail "$m: $(cat "$work/out")"
+    cat "$work/out"
+done
+fusermount3 -u "$first" || fail "the first mount is in use"
+kvfs_wait "the first mount is still there" kvfs_no_mount "$first"
 
 mnt=$other
 kvfs_close
