@@ -27,7 +27,7 @@ die() {
 
 # ---- Servers ----
 
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 12000)) # below those of outgoing connections
 # begin NAME COMMAND...: starts a server, which COMMAND puts at $port; sets pid_NAME and port_NAME
 begin() {
     name=$1

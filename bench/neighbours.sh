@@ -98,7 +98,6 @@ mkdir -p "$bin/../neighbours" && work=$(mktemp -d "$(cd "$bin/../neighbours" && 
 bin=$(cd "$bin" && pwd)
 module=neighbours connections=64
 . bench/common.sh
-port=$((20000 + $$ % 12000)) # below those of the many outgoing connections
 rounds=${repeats:-$rounds}
 besides= victim= stopped= loops= memory=
 # Mounts and loop devices of kvfs_mount, too.
