@@ -90,9 +90,9 @@ struct snic_filelib_opts {
     void *ctx;
     uint32_t credit; /**< of each tenant until the service grants; default: no limit        */
     /**
-     * Threads that submit at the same time, 1..1024; default 16. One more hands its requests to the
-     * owner's loop, as all threads then do until those are sent: slower, in order, none is lost
-     * (snic_filelib_stats.crowded).
+     * Threads that submit at the same time, 1..1024; default 16. The requests of one more are sent
+     * by the owner's loop, and so are all threads' until those have been sent; none is lost.
+     * snic_filelib_stats.crowded counts how often that happened.
      */
     uint32_t threads;
 };

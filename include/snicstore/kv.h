@@ -334,9 +334,9 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
  * STAT and SEEK walk the list, two for each stripe. A commit that only deletes is followed by one
  * or two in the background that remove the object of an empty group.
  *
- * FENCE puts a client on the cluster's block list, for 30 days: longer than a write of it can wait
- * in a process that is stopped, which must not be resumed after that. The identity is the address
- * of its librados instance. The user's key needs, beside read and write in the pool, the right to
+ * FENCE puts a client on the cluster's block list for 30 days. A process that has been stopped for
+ * longer must be killed, not resumed: its writes would take effect. The identity is the address of
+ * its librados instance. The user's key needs, beside read and write in the pool, the right to
  * do that: mon 'profile rbd', or mon 'allow r, allow command "osd blocklist"'; a handle without it
  * is not opened, unless READONLY. A handle that was fenced gets SNIC_ESHUTDOWN for ever.
  *
@@ -363,7 +363,7 @@ struct snic_kv_rados_opts {
  * cluster it gives up after timeout_ns. [owner]
  * @return 0; SNIC_EINVAL options; SNIC_ENOENT no such pool, or no conf; SNIC_EACCES the cluster
  *         refuses the user, or that it fences others; SNIC_ETIMEDOUT no answer within timeout_ns;
- * SNIC_ENOTSUP built without librados; SNIC_ENOMEM; SNIC_EIO, or the cluster's other error
+ *         SNIC_ENOTSUP built without librados; SNIC_ENOMEM; SNIC_EIO, or the cluster's other error
  */
 SNIC_API SNIC_NODISCARD int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
                                                const struct snic_kv_rados_opts *o, int *error,
