@@ -147,6 +147,7 @@ static void test_replica_lin_earlier_tombstone_is_shown(void **state)
     const uint64_t at[] = {15};
     (void)state;
     assert_null(lin_check_ts(h, 5, at, 1, ALL, NULL));
+    assert_non_null(lin_check_ts(h, 5, NULL, 0, ALL, NULL));
     h[2] = op(LIN_WRITE, 22, 23, 0, 40);
     assert_non_null(lin_check_ts(h, 5, at, 1, ALL, NULL));
     h[2] = op(LIN_WRITE, 5, 6, 9, 40);

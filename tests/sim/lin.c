@@ -49,6 +49,7 @@ struct lin_key {
     uint64_t *floor; /* by operation of the key: what it had to show when it began */
     uint64_t *first; /* by write: when it was first known to have taken effect; 0: never */
     uint64_t *last;
+    int restarted; /* by now */
     uint64_t now;
     uint64_t written, read, synced;
     uint32_t bad;
@@ -124,7 +125,7 @@ static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uin
             return "a read of what was written later";
         if (op->ts >= floor)
             lin_sees(k, w);
-        else if (op->value != 0 || lin_absent(k, op, floor, &position) != NULL)
+        else if (op->value != 0 || !k->restarted || lin_absent(k, op, floor, &position) != NULL)
             return LIN_STALE; /* but a log may have an earlier tombstone than the purged one */
     }
     if (k->read < position)
@@ -170,6 +171,7 @@ static const char *lin_walk(struct lin_key *k, uint32_t points, uint32_t keeps)
         k->now = p->time;
         if (p->what == LIN_AT_RESTART) {
             lin_restart(k, keeps);
+            k->restarted = 1;
             continue;
         }
         if (p->what == LIN_AT_CALL) {
@@ -307,6 +309,7 @@ const char *lin_check_ts(const struct lin_op *ops, size_t count, const uint64_t 
             k.count++;
         k.write_count = 0;
         k.written = k.read = k.synced = 0;
+        k.restarted = 0;
         memset(k.first, 0, k.count * sizeof(*k.first));
         memset(k.last, 0, k.count * sizeof(*k.last));
         why = lin_key_ts(&k, restarts, restart_count, keeps);
