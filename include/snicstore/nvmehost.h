@@ -145,7 +145,8 @@ struct snic_nvmehost_opts {
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_nvmehost_opts_wrong(const struct snic_nvmehost_opts *o) SNIC_NONNULL(1);
-/** Bytes that snic_nvmehost_open() needs for @p o, or 0 when it is invalid. [any] */
+/** Bytes that snic_nvmehost_open() needs for @p o, a multiple of SNIC_NVMEHOST_ALIGN; 0: invalid.
+ * [any] */
 SNIC_API size_t snic_nvmehost_memsize(const struct snic_nvmehost_opts *o) SNIC_NONNULL(1);
 /**
  * Begin to connect all paths. [owner]

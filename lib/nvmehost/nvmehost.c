@@ -130,7 +130,7 @@ size_t snic_nvmehost_memsize(const struct snic_nvmehost_opts *o)
     if (nvmehost_opts(&full, o, &wrong) != 0)
         return 0;
     (void)nvmehost_place(&a, &full);
-    return a.used == SIZE_MAX ? 0 : a.used;
+    return a.used == SIZE_MAX ? 0 : (size_t)snic_align_up(a.used, SNIC_NVMEHOST_ALIGN);
 }
 
 /* ---- Open and close ---- */

@@ -96,6 +96,7 @@ static void test_nvmehost_memory_small_refused(void **state)
     x.o.addrs = x.addrs;
     x.o.addr_count = 1;
     size_t size = snic_nvmehost_memsize(&x.o);
+    assert_int_equal(size % SNIC_NVMEHOST_ALIGN, 0); /* aligned_alloc() requires it */
     void *mem = support_guard_alloc(size, SNIC_NVMEHOST_ALIGN);
     assert_int_equal(snic_nvmehost_open(&h, mem, size - 1, x.hnet, &x.o), SNIC_ENOSPC);
     assert_int_equal(snic_nvmehost_open(&h, (char *)mem + 64, size, x.hnet, &x.o), SNIC_EINVAL);
