@@ -212,17 +212,24 @@ static void scan_put(struct ds_request *r, struct scan_page *p, const struct sni
                    e->ttl_ns == 0 ? -1 : (int64_t)((e->ttl_ns + 999999u) / 1000000u));
 }
 
+/* May the page end behind the key that was put last, number @p i, in front of others? Not behind
+ * the empty one: a cursor of SCANKEYS without a key is the beginning of the shard. */
+static int scan_ends(const struct ds_request *r, const struct snic_store_cursor *c,
+                     const struct scan_page *p, int64_t i, size_t from)
+{
+    return i > 0 && c->key_size > 0 &&
+           (i >= p->count || r->reply.size - from >= SCAN_BYTES || !scan_time(r->shard));
+}
+
 /* Fill a page. @return 0 there is more; SNIC_ENOENT that was all; SNIC_ESTALE */
 static int scan_fill(struct ds_request *r, struct snic_store_cursor *c, struct scan_page *p)
 {
     size_t from = r->reply.size;
     int rc = 0;
 
-    for (int64_t i = 0; i < p->count && r->reply.size - from < SCAN_BYTES && rc == 0; i++) {
+    for (int64_t i = 0; !scan_ends(r, c, p, i, from); i++) {
         struct snic_store_entry e;
 
-        if (i > 0 && !scan_time(r->shard))
-            break; /* a short page */
         rc = snic_store_next(r->shard->store, c, &e);
         if (rc != 0)
             break;

@@ -111,6 +111,10 @@ def test_keys_and_scans(binary):
             last = c.cmd("SCAN", "0", "COUNT", "1")[0]
         refused(c.cmd("SCAN", first), "too old")
         assert not isinstance(c.cmd("SCAN", last), Error)
+        assert c.cmd("SET", "", "v") == "OK"  # the empty key is the first one
+        for cursor, want in (("", [b"", key.encode()]), (b"0:" + key.encode(), [b"s0"])):
+            cursor, keys = c.cmd("SCANKEYS", cursor, "COUNT", "1")
+            assert keys == want and cursor == b"0:" + want[-1], (cursor, keys)
         for i in range(64):
             c.send("WATCHKEY", "w%d" % i)
         c.send("WATCHKEY", "more")
