@@ -41,6 +41,7 @@ static void client_closed(void *ctx, uint64_t id)
     if (c == NULL)
         return;
     ds_watch_end_all(c);
+    ds_client_leave_scope(s, c);
     c->id = 0;
 }
 

@@ -75,8 +75,7 @@ void ds_cmd_reset(struct ds_call *k)
     c->resp3 = c->silent = c->skip = c->admin = c->multi = 0;
     c->name[0] = 0;
     memset(&c->how, 0, sizeof(c->how));
-    c->scope++;
-    c->scope_shards = 0;
+    ds_client_leave_scope(k->shard, c);
     k->flags |= DS_CALL_LOUD;
     resp_put_text(k->reply, "+RESET\r\n");
 }

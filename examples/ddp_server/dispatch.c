@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CLIENT_WINDOW ((uint64_t)1 << 20)
 #define SHARD_WINDOW ((uint64_t)128 << 20)
@@ -72,22 +73,56 @@ static int dispatch_part(struct ds_request *p)
     return --p->parent->parts_left == 0;
 }
 
+/* Is the reply that the outcome is unknown? */
+static int dispatch_unknown(const struct resp_reply *r)
+{
+    static const char word[] = "-UNKNOWN ";
+
+    return r->size >= sizeof(word) - 1 && memcmp(r->data, word, sizeof(word) - 1) == 0;
+}
+
+/*
+ * The reply of a command of which the part @p first has failed. Other errors than UNKNOWN mean that
+ * nothing was written, which is wrong of a DEL if another of its keys was deleted, or may be.
+ */
+static void dispatch_failed(struct ds_request *r, const struct ds_request *first, int64_t deleted)
+{
+    int unknown = 0;
+
+    for (uint32_t i = 0; i < r->parts_count; i++) {
+        r->reply.failed |= r->parts[i]->reply.failed;
+        unknown |= r->parts[i]->error && dispatch_unknown(&r->parts[i]->reply);
+    }
+    r->reply.size = 0;
+    if ((r->command->rules & DS_SUM) == 0 || (r->command->rules & DS_WRITES) == 0 ||
+        (deleted == 0 && !unknown) || first->reply.size < 3)
+        resp_put(&r->reply, first->reply.data, first->reply.size);
+    else
+        ds_error(
+            &r->reply,
+            "UNKNOWN outcome unknown: %lld of %u keys were deleted; the error of another: %.*s",
+            (long long)deleted, r->parts_count, (int)(first->reply.size - 3),
+            first->reply.data + 1);
+}
+
 /* The reply of a command of several parts: the first error, or what its rules are. */
 static void dispatch_combine(struct ds_request *r)
 {
+    const struct ds_request *first = NULL;
     uint32_t rules = r->command->rules;
     int64_t sum = 0;
 
     for (uint32_t i = 0; i < r->parts_count; i++) {
         const struct ds_request *p = r->parts[i];
 
-        if (p->error || p->reply.failed) {
-            r->reply.size = 0;
-            r->reply.failed |= p->reply.failed;
-            resp_put(&r->reply, p->reply.data, p->reply.size);
-            return;
-        }
-        sum += p->number;
+        if (p->error || p->reply.failed)
+            first = first != NULL ? first : p;
+        else
+            sum += p->number;
+    }
+    if (first != NULL) {
+        dispatch_failed(r, first, sum);
+        return;
     }
     if (r->command->join != NULL) {
         r->command->join(r);
@@ -266,6 +301,32 @@ static struct ds_request *dispatch_request(const struct ds_call *k, uint64_t seq
         return NULL;
     }
     return r;
+}
+
+/* On the loop of the scope's shard. */
+static void dispatch_scope_left(struct ds_request *r)
+{
+    ds_scope_left(r->shard, r->home->index, r->client, r->scope, r->number != 0);
+    ds_request_free(r);
+}
+
+void ds_client_leave_scope(struct ds_shard *s, struct ds_client *c)
+{
+    for (uint32_t i = 0; c->scope_shards != 0 && i < s->node->count; i++) {
+        struct ds_request *r;
+
+        if ((c->scope_shards >> i & 1) == 0 || (r = ds_request_new(NULL, 0)) == NULL)
+            continue;
+        r->home = s;
+        r->shard = &s->node->shards[i];
+        r->client = c->id;
+        r->scope = c->scope;
+        r->number = c->under_way > 0;
+        r->arrive = dispatch_scope_left;
+        ds_mail_send(s, r->shard, r); /* behind the client's commands */
+    }
+    c->scope++;
+    c->scope_shards = 0;
 }
 
 int ds_client_begin(struct ds_call *k, uint64_t seq)

@@ -493,6 +493,8 @@ int ds_client_late(const struct ds_shard *s, uint64_t size);
 /** A command for the shards. @return 1: the client is not read from until it is answered */
 int ds_client_begin(struct ds_call *k, uint64_t seq);
 
+/** The client begins another scope, or has gone, without SCOPE SYNC. */
+void ds_client_leave_scope(struct ds_shard *s, struct ds_client *c);
 /* ---- look.c ---- */
 
 /** @return 1: it is a read that ds_looks_run() answers; 0: nothing was done */
@@ -533,13 +535,18 @@ void ds_slow_note(struct ds_shard *s, const struct ds_client *c, const struct ds
 
 /* ---- scope.c ---- */
 
-/** The number of a client's scope at this shard, a new one if there is none; 0: out of memory. */
+/** The number of a client's scope at this shard, a new one if there is none; 0: there is no room.
+ */
 uint64_t ds_scope_get(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope);
 /** Forget it. @return the number, 0: there is none */
 uint64_t ds_scope_take(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope);
 
 /* ---- commands.c, command_*.c ---- */
 
+/** Its client has left it without SCOPE SYNC; @p later: commands of it may still be under way. */
+void ds_scope_left(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope, int later);
+/** The shard's publication: scopes that their clients have left. */
+void ds_scope_expire(struct ds_shard *s, uint64_t now_ns);
 /** The table. */
 const struct ds_command *ds_command_table(uint32_t *count);
 /** The subcommand of @p m that is a command of its own, or @p m. */

@@ -227,10 +227,10 @@ void ds_request_retry(struct snic_timer *t, uint64_t now_ns)
         snic_link_remove(&r->retry);
         if (!ds_turn_room(s)) /* N6 */
             snic_link_append(&s->retry, &r->retry);
-        else if (r->ghost)
+        else if (r->ghost && r->command->visit == NULL)
             ds_request_end(r);
         else
-            ds_request_submit(r);
+            ds_request_submit(r); /* a SYNC that is too late, too: its scope has to end */
     }
     request_retry_soon(s);
 }
@@ -499,7 +499,7 @@ static int request_write_how(struct ds_request *r)
     r->op.scope = ds_scope_get(r->shard, r->home->index, r->client, r->scope);
     if (r->op.scope != 0)
         return 0;
-    ds_error(&r->reply, "OOM out of memory");
+    ds_error(&r->reply, "TRYAGAIN the node has no room for another scope; nothing was written");
     return -1;
 }
 

@@ -224,6 +224,7 @@ static void shard_publish(struct snic_timer *t, uint64_t now_ns)
     struct snic_replica_stats i;
 
     ds_request_expire(s, now_ns);
+    ds_scope_expire(s, now_ns);
     ds_state_publish(s);
     snic_replica_get_stats(snic_store_replica(s->store), &i);
     shard_log_state(s, &i);

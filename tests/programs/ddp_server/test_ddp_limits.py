@@ -205,15 +205,58 @@ def test_scopes_beyond_the_table(binary):
                    for i, c in enumerate(conns[:200])]
         assert replies == ["OK"] * 200
         assert conns[0].cmd("SCOPE", "SYNC") == "OK"
-        more = k.conn(0)
-        for i in range(1100):  # each begins another scope: the node keeps the newest 1024
-            more.send("DURABILITY", "scope", "SET", "b%d" % i, "v")
-            more.send("RESET")
-        for i in range(1100):
-            more.reply()
-            more.reply()
+        more = [k.conn(0) for _ in range(1100)]
+        for i, c in enumerate(more):  # each has another scope: the node keeps the newest 1024
+            c.send("DURABILITY", "scope", "SET", "b%d" % i, "v")
+        for c in more:
+            c.reply()
         refused(conns[1].ask("SCOPE", "SYNC"), "UNKNOWN", "forgotten")
         assert conns[1].cmd("SCOPE", "SYNC") == "OK"  # another one, without writes
+        for c in conns + more:
+            c.close()
+        k.until(0, "DURABILITY", "scope", "SET", "c", "v", want=lambda r: r == "OK")
+
+
+def test_scopes_that_clients_leave(binary):
+    """Without SCOPE SYNC. The store has 256 of a shard: none stays open for ever."""
+    options = ["--request-timeout", "3"]
+    with Cluster(binary, nodes=1, shards=2, options=options).found() as k:
+        c = k.conn(0)
+        for i in range(300):
+            assert c.cmd("DURABILITY", "scope", "SET", "a%d" % i, "v") == "OK"
+            assert c.cmd("RESET") == "RESET"
+        for i in range(300):
+            with k.conn(0) as d:
+                assert d.cmd("DURABILITY", "scope", "SET", "b%d" % i, "v") == "OK"
+        for i in range(300):  # and with commands under way
+            c.send("DURABILITY", "scope", "SET", "c%d" % i, "v")
+            c.send("RESET")
+        for i in range(600):
+            c.reply()
+        k.until(0, "DURABILITY", "scope", "SET", "d", "v", want=lambda r: r == "OK")
+        assert c.cmd("DURABILITY", "scope", "SET", "d", "v") == "OK"
+        assert c.cmd("SCOPE", "SYNC") == "OK"
+
+
+def test_deletions_of_which_some_fail(binary):
+    """The store has no scope for them at one of two shards: the error is not that nothing was
+    written."""
+    options = ["--request-timeout", "3"]
+    with Cluster(binary, nodes=1, shards=2, options=options).found() as k:
+        a = k.conn(0)
+        keys = {}  # by shard: one page of SCANKEYS has keys of one
+        for i in range(100):
+            assert a.cmd("SET", "k%d" % i, "v") == "OK"
+        keys[0] = a.cmd("SCANKEYS", "", "COUNT", "1000")[1]
+        keys[1] = a.cmd("SCANKEYS", "1:", "COUNT", "1000")[1]
+        assert len(keys[0]) + len(keys[1]) == 100 and keys[0] and keys[1]
+        conns = [k.conn(0) for _ in range(256)]
+        for c in conns:
+            assert c.cmd("DURABILITY", "scope", "SET", keys[0][0], "v") == "OK"
+        refused(a.ask("DURABILITY", "scope", "DEL", keys[0][1]), "TRYAGAIN", "nothing was written")
+        reply = a.ask("DURABILITY", "scope", "DEL", keys[1][0], keys[0][1], keys[1][1])
+        refused(reply, "UNKNOWN outcome unknown: 2 of 3 keys were deleted", "TRYAGAIN")
+        assert a.cmd("EXISTS", keys[1][0], keys[1][1], keys[0][1]) == 1
 
 
 def test_clients_that_do_not_read(binary):
