@@ -310,12 +310,15 @@ static int watch_position(const struct resp_arg *a, uint32_t *shard, struct snic
     return 0;
 }
 
-/* Where the shard's watch is to begin. 0; -1 the error is put */
+/* Where the shard's watch is to begin. With FROM, but without a position of this shard, changes may
+ * be missing: it begins with `overflow`, as from a position that the node does not have. 0; -1 the
+ * error is put */
 static int watch_from(struct ds_call *k, uint32_t shard, struct snic_store_position *out)
 {
     memset(out, 0, sizeof(*out));
     if (k->argc == 2)
         return 0;
+    out->incarnation = 1;
     for (uint32_t i = 3; i < k->argc; i++) {
         struct snic_store_position p;
         uint32_t of;
