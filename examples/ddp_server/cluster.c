@@ -254,6 +254,8 @@ int ds_found(struct ds_config *c, int argc, char **argv)
     if (n >= sizeof(text) ||
         (size_t)snprintf(key_path, sizeof(key_path), "%s.key", path) >= sizeof(key_path))
         ex_die("--peers or --file is too long");
+    if (access(path, F_OK) == 0) /* a new key beside it would lock its nodes out of their cluster */
+        ex_die("cannot make '%s' (--file): %s", path, strerror(EEXIST));
     found_write(key_path, digits, KEY_DIGITS + 1, 0600);
     found_write(path, text, n, 0644);
     printf("wrote %s and %s; copy both to every node, then start each with\n"

@@ -187,7 +187,8 @@ static void main_addresses(const char *option, const char *list, struct ds_confi
 
 static void main_take_peer(struct ds_config *c, const char *text, const struct snic_net_addr *a)
 {
-    (void)text;
+    if (a->family != SNIC_NET_UNIX && (a->port == 0 || a->port + c->shards > 65536))
+        ex_usage("--peers: '%s': shard S uses the port plus S, which has to be 1 to 65535", text);
     c->addrs[c->nodes++] = *a;
 }
 

@@ -24,6 +24,11 @@ def test_founding_ctl_and_backup(binary):
             ",".join("127.0.0.1:%d" % p for p in k.ports))
         assert "exists" in run(binary, "found", "--file", conf, "--peers", "127.0.0.1:1", code=1)
         assert os.stat(conf + ".key").st_mode & 0o777 == 0o600
+        moved = os.path.join(k.directory, "moved.key")
+        os.rename(conf + ".key", moved)  # no other key is made beside the file
+        assert "exists" in run(binary, "found", "--file", conf, "--peers", "127.0.0.1:1", code=1)
+        assert not os.path.exists(conf + ".key")
+        os.rename(moved, conf + ".key")
         k.config = conf
         k.found()
         c = k.conn(0)

@@ -297,6 +297,8 @@ def test_start_up_errors(binary):
         ends(k, 0, ["--listen", "0.0.0.0:0"], "--requirepass")
         k.kill(0)
         ends(k, 0, ["--witness", "0"], "witness")
+        ends(k, 0, ["--peers", "127.0.0.1:65535", "--shards", "2"], "--peers", "65535",
+             "the port plus S")
         log = os.path.join(k.directory, "0", "shard-0.log")
         # another cluster's log
         ends(k, 0, ["--cluster", "99"], "another cluster")
