@@ -454,6 +454,7 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
     const struct ds_config *c = k->shard->node->config;
     struct resp_reply *r = k->reply;
     static const char *const changes[] = {"none", "pending", "decided", "lost"};
+    char waits[DS_WAITS_MAX];
     struct ds_snapshot s;
     uint32_t configured;
     int64_t others = 0;
@@ -462,10 +463,13 @@ static void cluster_shard(struct ds_call *k, uint32_t i)
         ds_state_publish(k->shard);
     ds_state_get(&k->shard->node->shards[i], &s);
     configured = s.replica.member.view.configured;
-    resp_put_map(r, 22);
+    resp_put_map(r, 23);
     cluster_pair(r, "shard", i);
     ds_put_text(r, "state");
     ds_put_text(r, ds_state_name(&s.replica, s.peers, c->node));
+    ds_state_waits(&s, c->node, waits, sizeof(waits));
+    ds_put_text(r, "waits");
+    ds_put_text(r, waits);
     cluster_pair(r, "serves", s.replica.serves);
     cluster_pair(r, "writable", s.replica.writable);
     cluster_pair(r, "epoch", s.replica.member.view.epoch);

@@ -60,7 +60,10 @@ static void ctl_set(const struct ctl_reply *r, const char *name, char *out, size
 static void status_progress(const struct ctl_reply *s)
 {
     const struct ctl_reply *p = ctl_reply_find(s, "progress");
+    const struct ctl_reply *waits = ctl_reply_find(s, "waits");
 
+    if (waits != NULL && waits->text != NULL && waits->text[0] != 0)
+        printf("    waits %s\n", waits->text);
     if (p == NULL)
         return;
     if (ctl_number(p, "reading") != 0)

@@ -421,6 +421,9 @@ void ds_shard_close(struct ds_shard *s);
 /** What @p node, whose figures these and of whose peers those are, is doing: "serves". */
 const char *ds_state_name(const struct snic_replica_stats *i,
                           const struct snic_replica_peer_stats *peers, uint64_t node);
+#define DS_WAITS_MAX 192u /**< bytes of what a shard waits for */
+/** What it waits for before it serves: "for node 2 to send ..."; "": nothing, or not known. */
+void ds_state_waits(const struct ds_snapshot *n, uint64_t node, char *out, size_t max);
 /** Log what is refused between the node and others, once for each change; of the snapshot. */
 void ds_state_refusals(struct ds_shard *s);
 /** How much a learner has compared; 0 before the log is open, 100 for others. */
@@ -490,11 +493,11 @@ void ds_client_reply(struct ds_call *k, uint64_t seq);
 int ds_client_full(const struct ds_shard *s, const struct ds_client *c);
 /** Is a command of @p size bytes to wait, for so much is under way (N4)? */
 int ds_client_late(const struct ds_shard *s, uint64_t size);
+/** The client begins another scope, or has gone, without SCOPE SYNC. */
+void ds_client_leave_scope(struct ds_shard *s, struct ds_client *c);
 /** A command for the shards. @return 1: the client is not read from until it is answered */
 int ds_client_begin(struct ds_call *k, uint64_t seq);
 
-/** The client begins another scope, or has gone, without SCOPE SYNC. */
-void ds_client_leave_scope(struct ds_shard *s, struct ds_client *c);
 /* ---- look.c ---- */
 
 /** @return 1: it is a read that ds_looks_run() answers; 0: nothing was done */
@@ -540,13 +543,13 @@ void ds_slow_note(struct ds_shard *s, const struct ds_client *c, const struct ds
 uint64_t ds_scope_get(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope);
 /** Forget it. @return the number, 0: there is none */
 uint64_t ds_scope_take(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope);
-
-/* ---- commands.c, command_*.c ---- */
-
 /** Its client has left it without SCOPE SYNC; @p later: commands of it may still be under way. */
 void ds_scope_left(struct ds_shard *s, uint64_t home, uint64_t client, uint64_t scope, int later);
 /** The shard's publication: scopes that their clients have left. */
 void ds_scope_expire(struct ds_shard *s, uint64_t now_ns);
+
+/* ---- commands.c, command_*.c ---- */
+
 /** The table. */
 const struct ds_command *ds_command_table(uint32_t *count);
 /** The subcommand of @p m that is a command of its own, or @p m. */

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define STATE_REPORT_NS 2000000000u /* between two lines of progress */
@@ -59,6 +60,81 @@ const char *ds_state_name(const struct snic_replica_stats *i,
                ? states[i->member.state]
                : "is in an unknown state";
 }
+
+/* ---- What it waits for ---- */
+
+/* "0,2" */
+static const char *state_nodes(uint32_t mask, char out[64])
+{
+    size_t n = 0;
+
+    (void)snprintf(out, 64, "none");
+    for (uint32_t i = 0; i < DS_NODES_MAX; i++)
+        if ((mask >> i & 1) != 0)
+            n += (size_t)snprintf(out + n, 64 - n, "%s%u", n > 0 ? "," : "", i);
+    return out;
+}
+
+/* Members that this node does not hear, or that do not hear it. */
+static uint32_t state_unheard(const struct snic_member_status *m)
+{
+    return (uint32_t)((m->view.full | m->view.learners) & ~m->hears);
+}
+
+static void state_learner(const struct ds_snapshot *n, char *out, size_t max)
+{
+    const struct snic_replica_stats *i = &n->replica;
+    const struct snic_member_status *m = &i->member;
+    uint32_t donor = m->view.donor;
+    char nodes[64];
+
+    if (donor < DS_NODES_MAX && n->peers[donor].state != SNIC_REPLICA_PEER_UP)
+        (void)snprintf(out, max, "for a connection with node %u, to learn the keys from it", donor);
+    else if (i->ddp.learned && state_unheard(m) != 0)
+        (void)snprintf(out, max, "with all keys, to hear the members %s in both directions",
+                       state_nodes(state_unheard(m), nodes));
+    else if (i->ddp.learned)
+        (void)snprintf(out, max, "with all keys, for an epoch in which it counts as a copy");
+    else if (i->wal.full)
+        (void)snprintf(out, max,
+                       "for room in its log, which is full (--log-size): delete keys, or replace "
+                       "it by a node with an empty --dir and a larger log");
+    else
+        (void)snprintf(out, max, "for node %u to send the keys that differ", donor);
+}
+
+void ds_state_waits(const struct ds_snapshot *n, uint64_t node, char *out, size_t max)
+{
+    const struct snic_member_status *m = &n->replica.member;
+    char nodes[64];
+    char hears[64];
+
+    out[0] = 0;
+    if (n->replica.state != SNIC_REPLICA_RUNNING)
+        return;
+    (void)state_nodes(m->hears, hears);
+    if (m->state == SNIC_MEMBER_NO_MAJORITY && m->view.configured == 0)
+        (void)snprintf(out, max, "to hear the nodes of --peers: it hears %s", hears);
+    else if (m->state == SNIC_MEMBER_NO_MAJORITY)
+        (void)snprintf(out, max, "to hear a majority of the nodes %s: it hears %s",
+                       state_nodes(m->view.configured, nodes), hears);
+    else if (m->state == SNIC_MEMBER_RESTARTING && m->missing != 0)
+        (void)snprintf(out, max,
+                       "for the nodes %s of the last membership: start them, or if their disks are "
+                       "lost for ever use `ddp_server ctl override`",
+                       state_nodes(m->missing, nodes));
+    else if (m->state == SNIC_MEMBER_LEARNING)
+        state_learner(n, out, max);
+    else if (m->state == SNIC_MEMBER_OUTSIDE && (m->view.witness >> node & 1) == 0 &&
+             state_unheard(m) != 0)
+        (void)snprintf(out, max, "to hear the members %s in both directions",
+                       state_nodes(state_unheard(m), nodes));
+    else if (m->state == SNIC_MEMBER_NO_LEASE)
+        (void)snprintf(out, max, "for a lease of a majority of the nodes %s: it hears %s",
+                       state_nodes(m->view.configured, nodes), hears);
+}
+
+/* ---- Errors ---- */
 
 /* The error of a node that does not serve. */
 static void state_put_not_serving(struct ds_shard *s, struct resp_reply *reply)

@@ -221,6 +221,37 @@ def test_status_of_a_witness(binary):
         run(binary, "ctl", "status", "--config", k.config, "--connect", third, code=1)
 
 
+def test_status_names_what_a_node_waits_for(binary):
+    with Cluster(binary) as k:
+        k.config = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", k.config, "--witness", "2", "--min-full", "1", "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
+            ",".join("127.0.0.1:%d" % p for p in k.ports))
+
+        def waits(i, words):
+            text = shows(binary, "ctl", "status", "--config", k.config, "--connect",
+                         "127.0.0.1:%d" % k.ports[i], code=1, want=lambda text: words in text)
+            return text.count("    waits ")
+
+        k.start(0, True)
+        assert waits(0, "waits to hear the nodes of --peers: it hears 0") == 1
+        k.start(1, True)
+        k.start(2, True)
+        k.wait(0)
+        k.wait(1)
+        k.kill(1)
+        settled(k, 0, full=[0])
+        k.kill(2)
+        assert waits(0, "waits to hear a majority of the nodes 0,1,2: it hears 0") == 1
+        k.kill(0)
+        k.start(1)
+        k.start(2)  # the keys of node 0 may be newer
+        assert waits(1, "waits for the nodes 0 of the last membership: start them") == 1
+        k.start(0)
+        k.wait(1)
+        shows(binary, "ctl", "status", "--config", k.config, want=lambda text: "waits" not in text)
+
+
 def test_two_of_three_disks_are_lost(binary):
     """The third one continues after an override, whether it ran on or was started again."""
     for again in (False, True):
