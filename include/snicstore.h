@@ -57,6 +57,7 @@
 #include "snicstore/channel.h"
 #include "snicstore/files.h"
 #include "snicstore/filelib.h"
+#include "snicstore/filelib_sync.h"
 #include "snicstore/offload.h"
 #include "snicstore/director.h"
 
