@@ -81,6 +81,9 @@ case " $modules " in
     ;;
 esac
 case " $modules " in
+"  " | *" filelib "*) packages sqlite3ext.h:libsqlite3-dev sqlite3:sqlite3 ;;
+esac
+case " $modules " in
 "  " | *" replica "*) # the nodes of ddp_server in namespaces, on disks with faults
     packages /usr/include/fuse3/fuse.h:libfuse3-dev fusermount3:fuse3 nft:nftables ip:iproute2 ;;
 esac
