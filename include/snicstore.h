@@ -29,6 +29,8 @@
 #include "snicstore/ddpnic.h"
 #include "snicstore/member.h"
 #include "snicstore/kvfs.h"
+#include "snicstore/fuse_wire.h"
+#include "snicstore/fuse.h"
 #include "snicstore/solar.h"
 #include "snicstore/luna.h"
 #include "snicstore/nvme.h"

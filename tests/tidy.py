@@ -37,6 +37,7 @@ FLOOR = {
     "gimbal": STRUCTURES, "credit": BASE,
     "ddp": STRUCTURES, "ddpnic": STRUCTURES + ["ddp"], "member": STRUCTURES, "solar": STRUCTURES,
     "luna": STRUCTURES, "kvfs": STRUCTURES + ["kvop", "fsop"],
+    "fuse": BASE,
     "nvmefs": STRUCTURES + ["fsop", "nvme"], "nvmesub": STRUCTURES + ["nvme"],
     "nvmetcp": STRUCTURES + ["nvme"], "nvmeauth": BASE, "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],
