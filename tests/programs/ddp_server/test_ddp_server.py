@@ -54,6 +54,22 @@ def test_commands_of_one_key(binary):
         assert a.cmd("RANDOMKEY").startswith(b"key:")
 
 
+def test_a_scan_of_the_empty_key(binary):
+    """It is the first of its shard, and ends a page: the next one begins behind it."""
+    with Cluster(binary, nodes=1, shards=2).found() as k:
+        c = k.conn(0)
+        keys = [b""] + [b"key:%d" % i for i in range(9)]
+        assert [c.cmd("SET", n, "v") for n in keys] == ["OK"] * len(keys)
+        seen, cursor = [], b""
+        for _ in range(3 * len(keys)):
+            cursor, page = c.cmd("SCANKEYS", cursor, "COUNT", "1")
+            seen += page
+            if cursor == b"":
+                break
+        assert cursor == b"" and sorted(seen) == sorted(keys), (cursor, seen)
+        refused(c.cmd("SCANKEYS", "0.key:1"), "invalid cursor")
+
+
 def test_pipelines_keep_their_order(binary):
     with Cluster(binary, shards=2).found() as k:
         c = k.conn(0)
