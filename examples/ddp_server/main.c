@@ -140,7 +140,8 @@ static void main_options(struct ds_config *c, int argc, char **argv)
          "parts of the keys, a loop (thread) each, the same at all nodes and for ever; default 1",
          1, DS_SHARDS_MAX, NULL},
         {"log-size", EX_SIZE, &c->log_bytes, "BYTES",
-         "of a shard's log when it is made, 64M to 1T; default 256M. A log keeps its size",
+         "of a shard's log when it is made, 64M to 1T; default 256M, or 512M with --value-max "
+         "above 5M. A log keeps its size",
          DS_LOG_LEAST, (uint64_t)1 << 40, NULL},
         {"keys", EX_NUMBER, &c->keys_max, "N", "most keys; default 1000000", 1024, 4000000000u,
          NULL},

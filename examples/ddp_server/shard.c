@@ -19,7 +19,9 @@
 #define SHARD_SCOPES 256u
 #define SHARD_PUBLISH_NS 100000000u           /* between two snapshots */
 #define SHARD_CONNS_MORE 64u                  /* beside those of clients */
-#define SHARD_LOG_BYTES ((uint64_t)256 << 20) /* without --log-size */
+#define SHARD_LOG_BYTES ((uint64_t)256 << 20) /* without --log-size, or more for long values */
+#define SHARD_LOG_HEAD (512u << 10)           /* beside its segments */
+#define SHARD_LOG_FRONT (64u << 10)           /* of a record, beside its value */
 
 static void shard_notify(void *ctx);
 
@@ -42,14 +44,33 @@ static void shard_open_net(struct ds_shard *s)
         ex_die("cannot open the network: %s", snic_strerror(r));
 }
 
-/* The size of the log: that which the file has, or of a new one what the option names. A log's size
- * cannot be changed. What is smaller than any log is left for the replica to name. */
+/* Of a new log: what the option names, if eight segments for values up to --value-max are no more
+ * (wal.h: a segment has room for three), since a log that was made too small stays so. */
+static uint64_t shard_log_new(const struct ds_config *c)
+{
+    uint64_t segment = 4u << 20;
+    uint64_t least;
+
+    while (segment / 3 < c->value_max + SHARD_LOG_FRONT)
+        segment *= 2;
+    least = 8 * segment + SHARD_LOG_HEAD;
+    if (c->log_bytes == 0)
+        return snic_max_u64(SHARD_LOG_BYTES, 16 * segment);
+    if (c->log_bytes < least)
+        ex_die("--log-size: %" PRIu64 " bytes are too few for values of %" PRIu64
+               " (--value-max): at least %" PRIu64 "M",
+               c->log_bytes, c->value_max, (least >> 20) + 1);
+    return c->log_bytes;
+}
+
+/* The size of the log: that which the file has, or that of a new one. A log's size cannot be
+ * changed. What is smaller than any log is left for the replica to name. */
 static uint64_t shard_log_size(const struct ds_config *c, const char *path)
 {
     struct stat st;
 
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < DS_LOG_LEAST)
-        return c->log_bytes != 0 ? c->log_bytes : SHARD_LOG_BYTES;
+        return shard_log_new(c);
     if (c->log_bytes != 0 && c->log_bytes != (uint64_t)st.st_size)
         ex_die("--log-size: '%s' has %" PRIu64 " bytes, not %" PRIu64 ", and a log keeps the size "
                "that it was made with: leave the option out, or replace this node by one with an "

@@ -322,6 +322,11 @@ def test_start_up_errors(binary):
         # another size than that of the log, which stays as it is
         ends(k, 0, ["--log-size", "128M"], "--log-size", "67108864", "134217728")
         assert os.stat(log).st_size == 64 << 20
+        # a new log that is too small for the values: it would be made, and stay so
+        new = os.path.join(k.directory, "new")
+        ends(k, 0, ["--dir", new, "--value-max", "8M", "--log-size", "256M"], "--log-size",
+             "8388608", "--value-max", "at least 257M")
+        assert not os.path.exists(os.path.join(new, "shard-0.log"))
         shutil.rmtree(os.path.join(k.directory, "0"))
         os.makedirs(os.path.join(k.directory, "0"))
         with open(log, "wb") as f:
@@ -346,6 +351,17 @@ def test_starts_again(binary):
             assert k.conn(0).cmd("GET", "key") == b"value" and os.stat(log).st_size == grown
             assert "--found is ignored" in k.log(0), k.log(0)
             assert ("of the log's file are not used" in k.log(0)) == (grown > 64 << 20), k.log(0)
+
+
+def test_a_log_for_the_longest_values(binary):
+    """Without --log-size a new log has room for them."""
+    with Cluster(binary, nodes=1, options=["--value-max", "8M"]) as k:
+        command = k.command(0, True)
+        at = command.index("--log-size")
+        with open(os.path.join(k.directory, "0.log"), "ab") as f:
+            k.processes[0] = subprocess.Popen(command[:at] + command[at + 2:], stdout=f, stderr=f)
+        k.wait(0)
+        assert os.stat(os.path.join(k.directory, "0", "shard-0.log")).st_size == 512 << 20
 
 
 def listeners(port):
