@@ -59,9 +59,16 @@ static int sv_failed(struct sv_mount *m, const char *what, int rc, int os_error)
 
 /* ---- The lock folder ---- */
 
+/* The folder may be a link to one with files of others. */
+static int sv_is_ours(const char *name)
+{
+    const char *dot = strchr(name, '.');
+    return dot != NULL && (strcmp(dot, ".lock") == 0 || strcmp(dot, ".shm") == 0);
+}
+
 /*
- * What it holds is of connections that are gone with the mount before, and must not outlive it: a
- * wal-index may describe writes that were lost with the power.
+ * Locks and shared memory belong to the mount before and must not outlive it: a wal-index may
+ * describe writes that were lost with the power.
  */
 static int sv_locks_prepare(struct sv_mount *m)
 {
@@ -74,7 +81,7 @@ static int sv_locks_prepare(struct sv_mount *m)
     if (d == NULL)
         return sv_failed(m, "cannot read the lock folder PATH.locks", SNIC_EIO, errno);
     while ((e = readdir(d)) != NULL)
-        if (e->d_name[0] != '.')
+        if (sv_is_ours(e->d_name))
             (void)unlinkat(dirfd(d), e->d_name, 0);
     (void)closedir(d);
     return 0;
@@ -118,7 +125,7 @@ static int sv_mount_image(struct sv_mount *m)
     size = snic_files_memsize(&info, NULL);
     m->files_mem = sv_memory(size);
     if (m->files_mem == NULL)
-        return sv_failed(m, "no memory for the image's tables", SNIC_ENOMEM, 0);
+        return sv_failed(m, "out of memory for the image's tables", SNIC_ENOMEM, 0);
     rc = snic_files_mount(&m->files, m->files_mem, size, m->io, NULL);
     return rc == 0 ? sv_locks_prepare(m) : sv_failed(m, "cannot mount the image", rc, 0);
 }
@@ -302,7 +309,7 @@ static int sv_mount_new(const char *path, struct sv_mount **out, char *why)
     int rc;
     if (m == NULL || strlen(path) + sizeof(".locks") > sizeof(m->volume.locks)) {
         free(m);
-        (void)snprintf(why, SV_WHY, "no memory, or the path is too long");
+        (void)snprintf(why, SV_WHY, "out of memory, or the path is too long");
         return SNIC_ENOMEM;
     }
     m->why = why;
