@@ -9,6 +9,11 @@
  *   K3  The first connection that maps the shared memory, and no other, finds the byte SV_SHM_FIRST
  *       unlocked: the file's contents are stale, and it is truncated. Every connection holds a
  *       read lock of that byte while it has the file mapped.
+ *   K4  The kernel drops the locks of a killed process at once, but the DPU still executes the
+ *       requests that the process had sent. So a connection that may write (it holds the reserved
+ *       or the exclusive lock, or an exclusive lock of the wal-index) has its host in a slot of
+ *       the lock file, and clears the slot before it unlocks. A host in a slot whose lock is free
+ *       has died; the lock stays busy until the DPU has released that host (SV_HOST_NAME).
  */
 #include "lock.h"
 
@@ -24,6 +29,9 @@
 #define SV_PENDING 0
 #define SV_RESERVED 1
 #define SV_SHARED 2
+#define SV_SLOT_WRITER                                                                             \
+    0                   /* the reserved or the exclusive lock; behind it those of the wal-index    \
+                         */
 #define SV_SHM_BASE 120 /* as os_unix.c: the locks of the wal-index, and after them the first's */
 #define SV_SHM_FIRST (SV_SHM_BASE + SQLITE_SHM_NLOCK)
 
@@ -45,13 +53,71 @@ static int sv_open(const char *path, const char *suffix)
     return open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 
-int sv_lock_open(struct sv_lock *l, const char *folder, uint64_t file)
+/* ---- Slots: K4 ---- */
+
+/* 1: the DPU may still execute requests of this host. */
+static int sv_host_lingers(const struct sv_lock *l, uint64_t host)
+{
+    struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    char name[PATH_MAX + 32];
+    int fd, rc;
+    (void)snprintf(name, sizeof(name), "%s/" SV_HOST_NAME, l->folder, host);
+    fd = open(name, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return errno != ENOENT;
+    rc = fcntl(fd, F_OFD_GETLK, &f) != 0 || f.l_type != F_UNLCK;
+    (void)close(fd);
+    return rc;
+}
+
+/* The host in a slot; 0: none. */
+static uint64_t sv_slot_read(const struct sv_lock *l, int slot)
+{
+    uint64_t host = 0;
+    ssize_t n = pread(l->fd, &host, sizeof(host), (off_t)slot * (off_t)sizeof(host));
+    return n == (ssize_t)sizeof(host) ? host : 0;
+}
+
+/* With the slot's lock held. @return 0; SQLITE_BUSY; -1 errno */
+static int sv_slot_take(struct sv_lock *l, int slot)
+{
+    uint64_t before;
+    if (l->host == 0)
+        return 0;
+    before = sv_slot_read(l, slot);
+    if (before != 0 && before != l->host && sv_host_lingers(l, before))
+        return SQLITE_BUSY;
+    if (pwrite(l->fd, &l->host, sizeof(l->host), (off_t)slot * (off_t)sizeof(l->host)) !=
+        (ssize_t)sizeof(l->host))
+        return -1;
+    l->owned |= 1u << slot;
+    return 0;
+}
+
+/* All calls of this connection have returned. Where the link has ended some may take effect yet:
+ * the slot stays. @return 0; -1 errno */
+static int sv_slot_clear(struct sv_lock *l, int slot)
+{
+    static const uint64_t none;
+    if ((l->owned & 1u << slot) == 0)
+        return 0;
+    l->owned &= ~(1u << slot);
+    if (atomic_load(l->ended))
+        return 0;
+    return pwrite(l->fd, &none, sizeof(none), (off_t)slot * (off_t)sizeof(none)) ==
+                   (ssize_t)sizeof(none)
+               ? 0
+               : -1;
+}
+
+int sv_lock_open(struct sv_lock *l, uint64_t file)
 {
     l->shm_fd = -1;
     l->regions = 0;
     l->region = NULL;
     l->level = SQLITE_LOCK_NONE;
-    int n = snprintf(l->path, sizeof(l->path), "%s/%" PRIx64, folder, file);
+    l->owned = 0;
+    int n = snprintf(l->path, sizeof(l->path), "%s/%" PRIx64, l->folder, file);
     if (n < 0 || (size_t)n >= sizeof(l->path))
         return ENAMETOOLONG;
     l->fd = sv_open(l->path, ".lock");
@@ -68,6 +134,19 @@ void sv_lock_close(struct sv_lock *l)
 
 /* ---- The five states ---- */
 
+/* A reader would see the last requests of a writer that was killed take effect: K4. A writer that
+ * lives has the reserved byte, or a write lock of the shared one. */
+static int sv_writer_lingers(const struct sv_lock *l)
+{
+    struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = SV_RESERVED, .l_len = 1};
+    uint64_t writer = l->host == 0 ? 0 : sv_slot_read(l, SV_SLOT_WRITER);
+    if (writer == 0 || writer == l->host)
+        return 0;
+    if (fcntl(l->fd, F_OFD_GETLK, &f) != 0)
+        return -1;
+    return f.l_type == F_UNLCK && sv_host_lingers(l, writer) ? SQLITE_BUSY : 0;
+}
+
 static int sv_take_shared(struct sv_lock *l)
 {
     int rc = sv_range(l->fd, F_RDLCK, SV_PENDING, 1); /* K1 */
@@ -76,6 +155,21 @@ static int sv_take_shared(struct sv_lock *l)
     rc = sv_range(l->fd, F_RDLCK, SV_SHARED, 1);
     if (sv_range(l->fd, F_UNLCK, SV_PENDING, 1) != 0 && rc == 0)
         rc = -1;
+    if (rc == 0)
+        rc = sv_writer_lingers(l);
+    if (rc != 0)
+        (void)sv_range(l->fd, F_UNLCK, SV_SHARED, 1);
+    return rc;
+}
+
+static int sv_take_reserved(struct sv_lock *l)
+{
+    int rc = sv_range(l->fd, F_WRLCK, SV_RESERVED, 1);
+    if (rc != 0)
+        return rc;
+    rc = sv_slot_take(l, SV_SLOT_WRITER);
+    if (rc != 0)
+        (void)sv_range(l->fd, F_UNLCK, SV_RESERVED, 1);
     return rc;
 }
 
@@ -87,7 +181,14 @@ static int sv_take_exclusive(struct sv_lock *l)
         if (rc == 0)
             l->level = SQLITE_LOCK_PENDING; /* kept while readers finish */
     }
-    return rc == 0 ? sv_range(l->fd, F_WRLCK, SV_SHARED, 1) : rc;
+    if (rc == 0)
+        rc = sv_range(l->fd, F_WRLCK, SV_SHARED, 1);
+    if (rc != 0 || (l->owned & 1u << SV_SLOT_WRITER) != 0)
+        return rc;
+    rc = sv_slot_take(l, SV_SLOT_WRITER);
+    if (rc != 0)
+        (void)sv_range(l->fd, F_RDLCK, SV_SHARED, 1);
+    return rc;
 }
 
 int sv_lock_raise(struct sv_lock *l, int level)
@@ -98,7 +199,7 @@ int sv_lock_raise(struct sv_lock *l, int level)
     if (level == SQLITE_LOCK_SHARED)
         rc = sv_take_shared(l);
     else if (level == SQLITE_LOCK_RESERVED)
-        rc = sv_range(l->fd, F_WRLCK, SV_RESERVED, 1);
+        rc = sv_take_reserved(l);
     else
         rc = sv_take_exclusive(l);
     if (rc == 0)
@@ -108,12 +209,13 @@ int sv_lock_raise(struct sv_lock *l, int level)
 
 int sv_lock_lower(struct sv_lock *l, int level)
 {
-    int rc = 0;
+    int rc;
     if (l->level <= level)
         return SQLITE_OK;
-    if (level == SQLITE_LOCK_SHARED && l->level > SQLITE_LOCK_RESERVED)
+    rc = sv_slot_clear(l, SV_SLOT_WRITER);
+    if (rc == 0 && level == SQLITE_LOCK_SHARED && l->level > SQLITE_LOCK_RESERVED)
         rc = sv_range(l->fd, F_RDLCK, SV_SHARED, 1);
-    if (level == SQLITE_LOCK_NONE)
+    if (rc == 0 && level == SQLITE_LOCK_NONE)
         rc = sv_range(l->fd, F_UNLCK, SV_SHARED, 1);
     if (rc == 0)
         rc = sv_range(l->fd, F_UNLCK, SV_PENDING, 2); /* and the reserved byte */
@@ -192,10 +294,20 @@ int sv_shm_lock(struct sv_lock *l, int offset, int n, int flags)
     short type = (flags & SQLITE_SHM_UNLOCK) != 0   ? F_UNLCK
                  : (flags & SQLITE_SHM_SHARED) != 0 ? F_RDLCK
                                                     : F_WRLCK;
-    int rc;
+    int rc = 0;
     if (l->shm_fd < 0)
         return SQLITE_IOERR_SHMLOCK;
-    rc = sv_range(l->shm_fd, type, SV_SHM_BASE + offset, n);
+    for (int i = 0; type == F_UNLCK && rc == 0 && i < n; i++)
+        rc = sv_slot_clear(l, 1 + offset + i);
+    if (rc == 0)
+        rc = sv_range(l->shm_fd, type, SV_SHM_BASE + offset, n);
+    for (int i = 0; type == F_WRLCK && rc == 0 && i < n; i++) {
+        rc = sv_slot_take(l, 1 + offset + i);
+        while (rc != 0 && i-- > 0)
+            (void)sv_slot_clear(l, 1 + offset + i);
+        if (rc != 0)
+            (void)sv_range(l->shm_fd, F_UNLCK, SV_SHM_BASE + offset, n);
+    }
     return rc < 0 ? SQLITE_IOERR_SHMLOCK : rc;
 }
 

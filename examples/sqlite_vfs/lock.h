@@ -11,10 +11,19 @@
 #include <sqlite3.h>
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
+
+/** The DPU has a write lock of this file of the folder, "host-" and the host's number in hex, as
+ *  long as requests of that host can take effect. */
+#define SV_HOST_NAME "host-%016" PRIx64
 
 struct sv_lock {
     char path[PATH_MAX]; /* without suffix */
+    const char *folder;
+    uint64_t host;            /* of the volume; 0: no other process has it open */
+    const _Atomic int *ended; /* of the volume */
+    uint32_t owned;           /* bit per slot of the lock file that names this host (K4) */
     int fd;
     int level; /* SQLITE_LOCK_* */
     int shm_fd;
@@ -23,8 +32,8 @@ struct sv_lock {
     void **region; /* of the wal-index, as many as are mapped */
 };
 
-/** @return 0; errno */
-int sv_lock_open(struct sv_lock *l, const char *folder, uint64_t file);
+/** folder, host and ended are set, and borrowed until close. @return 0; errno */
+int sv_lock_open(struct sv_lock *l, uint64_t file);
 void sv_lock_close(struct sv_lock *l);
 
 /** As xLock, xUnlock and xCheckReservedLock. @return SQLITE_OK, SQLITE_BUSY, SQLITE_IOERR_* */

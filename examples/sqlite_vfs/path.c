@@ -38,7 +38,7 @@ int sv_path_split(const char *path, struct sv_path *out)
         out->volume[n] = 0;
         if (stat(out->volume, &st) != 0)
             return SNIC_ENOENT;
-        if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
+        if (!S_ISDIR(st.st_mode))
             return sv_behind(slash + 1, out);
     }
     return SNIC_ENOENT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Names of databases: VOLUME/NAME or VOLUME/FOLDER/NAME, where VOLUME is the path of an image.
+ * Names of databases: VOLUME/NAME or VOLUME/FOLDER/NAME, where VOLUME is the path of an image or of
+ * a DPU's socket.
  */
 #ifndef SV_PATH_H
 #define SV_PATH_H

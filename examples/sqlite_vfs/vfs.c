@@ -36,7 +36,10 @@ static int sv_open_locks(struct sv_file *f)
     f->lock = calloc(1, sizeof(*f->lock));
     if (f->lock == NULL)
         return SQLITE_NOMEM;
-    error = sv_lock_open(f->lock, f->volume->locks, f->handle.id);
+    f->lock->folder = f->volume->locks;
+    f->lock->host = f->volume->host;
+    f->lock->ended = &f->volume->ended;
+    error = sv_lock_open(f->lock, f->handle.id);
     if (error == 0)
         return SQLITE_OK;
     sqlite3_log(SQLITE_CANTOPEN, "snicstore: cannot open a lock file in %s: %s", f->volume->locks,

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * A volume: an image of the file service, mounted by a DPU thread of this process, and the file
- * library's synchronous calls on it. All databases of an image that a process has open share one.
+ * A volume: an image of the file service, and the file library's synchronous calls on it. The DPU
+ * role is a thread of this process, or, where the path is a socket, the process that listens there
+ * (sqlite_dpu). All databases of a volume that a process has open share one.
  */
 #ifndef SV_VOLUME_H
 #define SV_VOLUME_H
 
+#include "image.h"
+
 #include "snicstore/filelib_sync.h"
 
 #include <limits.h>
-
-#define SV_WHY 256
+#include <stdatomic.h>
 
 struct sv_volume {
     struct snic_filelib_sync sync;
+    uint64_t host;     /* names this process' link in the lock folder; 0: it is the only one */
+    _Atomic int ended; /* the link is gone: outcomes of its last requests are unknown        */
     char path[PATH_MAX];
-    char locks[PATH_MAX]; /* the folder with the locks and the shared memory of its databases */
+    char locks[PATH_MAX]; /* the folder with the locks and the shared memory of its databases   */
 };
 
 /**
- * Open, or open once more; mounts the image, and formats it if the file is nothing but a hole.
+ * Open, or open once more; a link that has ended is replaced.
  * @param why  SV_WHY bytes: what failed, and why
  * @return 0; SNIC_E*
  */

@@ -5,6 +5,11 @@ if(TARGET sqlite_vfs AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE AND NOT SN
     $<TARGET_FILE:sqlite_vfs>)
   set_tests_properties(sqlite_vfs_shell PROPERTIES LABELS "filelib" SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
+if(TARGET sqlite_vfs AND TARGET sqlite_dpu AND SNIC_PYTHON AND NOT SNIC_SINGLE)
+  add_test(NAME sqlite_locks COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/test_sqlite_locks.py
+    $<TARGET_FILE:sqlite_vfs> $<TARGET_FILE:sqlite_dpu>)
+  set_tests_properties(sqlite_locks PROPERTIES LABELS "filelib" SKIP_RETURN_CODE 77 TIMEOUT 1200)
+endif()
 
 # The VFS linked into a test, on a simulated device.
 find_library(SNIC_SQLITE sqlite3)
