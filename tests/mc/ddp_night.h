@@ -50,7 +50,8 @@ NIGHT(night_rejoin1_strict_p, 3, 1, STRICT, PAPER,  5000, 308293, .writes = 1, R
 NIGHT(night_rejoin1_renf_p,  3, 1, RENF,   PAPER,   5000, 146761, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_event_p, 3, 1, EVENT,  PAPER,   5000, 62926, .writes = 1, REJOIN)
 NIGHT(night_rejoin1_scope_p, 3, 1, SCOPE,  PAPER,  10000, 1203559, .writes = 1, .scopes = 1, REJOIN)
-NIGHT(night_rejoin3_synch,   3, 1, SYNCH,  FAST,       0, 0, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_rejoin3_synch,   3, 1, SYNCH,  FAST,       0, 102942154, .writes = 2, REJOIN,
+      .keeps = 1)
 NIGHT(night_evict_strict,    3, 1, STRICT, FAST,   20000, 252619, .writes = 1, .evictions = 1, LOCK)
 NIGHT(night_restart_synch,   3, 1, SYNCH,  FAST,   10000, 26879928, .writes = 2, .restarts = 1)
 NIGHT(night_restart_synch_p, 3, 1, SYNCH,  PAPER,  10000, 24193638, .writes = 2, .restarts = 1)
@@ -74,13 +75,13 @@ NIGHT(night_swaps_crash_event, 2, 1, EVENT, FAST,   50000, 24707115, .writes = 2
       .crashes = 1)
 NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 813967, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 0, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 15057527, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
 NIGHT(night_swap_rejoin_renf, 2, 1, RENF,  FAST,    20000, 3314365, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
 NIGHT(night_swap_rejoin_event, 2, 1, EVENT, FAST,   20000, 1331011, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
-NIGHT(night_swap_rejoin_scope, 2, 1, SCOPE, FAST,   50000, 0, .writes = 1, .swaps = 1,
+NIGHT(night_swap_rejoin_scope, 2, 1, SCOPE, FAST,   50000, 18832443, .writes = 1, .swaps = 1,
       .scopes = 1, REJOIN, LOCK)
 NIGHT_LEAN(night_swap_crash_p, 3, 1, STRICT, PAPER, 50000, 139826449, .writes = 1, .swaps = 1,
       CRASH)
@@ -88,7 +89,7 @@ NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,   50000, 5843272, .writes = 1, 
       .resends = 1)
 NIGHT(night_purge_swaps_event, 2, 1, EVENT, FAST,   50000, 2301363, .deletes = 1, .swaps = 2,
       .doubles = 1, .double_type = SNIC_DDP_NACK, .resends = 1)
-NIGHT(night_mix_crash_synch, 3, 1, SYNCH,  FAST,   20000, 0, .writes = 2, CRASH,
+NIGHT(night_mix_crash_synch, 3, 1, SYNCH,  FAST,   20000, 22386868, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_crash_event, 3, 1, EVENT,  FAST,   50000, 0, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
@@ -145,6 +146,6 @@ NIGHT(night_hint_mix,        2, 1, EVENT,  FAST,   20000, 15734745, .writes = 2,
       .mix = MEMORY | DURABLE)
 NIGHT(night_hint_override,   2, 1, SYNCH,  FAST,   10000, 837977, .writes = 2, .crashes = 2,
       .rejoins = 1, .keeps = 1, .overrides = 1)
-NIGHT(night_hint_override3,  3, 1, SYNCH,  FAST,   50000, 0, .writes = 1, .crashes = 3,
+NIGHT(night_hint_override3,  3, 1, SYNCH,  FAST,   50000, 78375334, .writes = 1, .crashes = 3,
       .rejoins = 2, .keeps = 1, .overrides = 1)
 /* clang-format on */
