@@ -278,9 +278,7 @@ static int members_done(const struct ctl_reply *r, int learned)
  * reads what it missed, or one that has just ended still counts as running? */
 static int members_repeat(const struct ctl_reply *r)
 {
-    return r->type == '-' &&
-           (strncmp(r->text, "TRYAGAIN", 8) == 0 || strncmp(r->text, "CLUSTERDOWN", 11) == 0 ||
-            strncmp(r->text, "LOADING", 7) == 0 || strstr(r->text, "is alive") != NULL);
+    return ctl_reply_passing(r) || (r->type == '-' && strstr(r->text, "is alive") != NULL);
 }
 
 /* add, remove, replace: at a node that is not the one that changes. */

@@ -67,6 +67,8 @@ void ctl_link_take(struct ctl_link *l, struct ctl_reply *r);
 void ctl_link_command(struct ctl_link *l, struct ctl_reply *r, const char *const *words,
                       size_t count);
 void ctl_reply_free(struct ctl_reply *r);
+/** Is it an error that the same command need not get a moment later: a node without lease, ...? */
+int ctl_reply_passing(const struct ctl_reply *r);
 /** Of an array of names and values the value of @p name; NULL: there is none. */
 const struct ctl_reply *ctl_reply_find(const struct ctl_reply *r, const char *name);
 

@@ -9,22 +9,36 @@
  *
  * Each key is as it was at one moment of the backup; there is no moment at which all were so. The
  * file is written beside its name and renamed when it is durable.
+ *
+ * What has begun continues when the node has no lease for a moment: a page is read again, a record
+ * written again (which does nothing if it was written), for ten seconds without success.
  */
 #include "cluster.h"
 #include "ctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BACKUP_MAGIC "snicddpb"
 #define BACKUP_VERSION 1u
 #define BACKUP_BLOCK ((size_t)1 << 20)
 #define BACKUP_BLOCK_MAX ((uint32_t)1 << 30)
+#define BACKUP_TRIES 2000u /* one after the other without success, with a pause each */
+#define BACKUP_PAUSE_NS 5000000
 #define RESTORE_AHEAD 64u /* commands without a reply */
+
+static void backup_pause(void)
+{
+    const struct timespec pause = {.tv_nsec = BACKUP_PAUSE_NS};
+
+    (void)nanosleep(&pause, NULL);
+}
 
 struct backup {
     FILE *file;
@@ -82,6 +96,23 @@ static void backup_record(struct backup *b, const struct ctl_reply *key,
     b->records++;
 }
 
+/* A command's reply, which is no error: what fails for a moment is tried again, at most @p tries
+ * times. */
+static void backup_command(struct ctl_link *l, struct ctl_reply *r, const struct snic_iov *argv,
+                           size_t count, uint32_t tries)
+{
+    for (;; tries--) {
+        ctl_link_send(l, argv, count);
+        ctl_link_take(l, r);
+        if (r->type != '-')
+            return;
+        if (tries == 0 || !ctl_reply_passing(r))
+            ex_die("%s: %s", l->address, r->text);
+        ctl_reply_free(r);
+        backup_pause();
+    }
+}
+
 /* A key that was being written: read it by itself. */
 static void backup_single(struct backup *b, struct ctl_link *l, const struct ctl_reply *key)
 {
@@ -89,10 +120,7 @@ static void backup_single(struct backup *b, struct ctl_link *l, const struct ctl
         {(void *)(uintptr_t) "STORE", 5}, {(void *)(uintptr_t) "GET", 3}, {key->text, key->size}};
     struct ctl_reply r;
 
-    ctl_link_send(l, argv, 3);
-    ctl_link_take(l, &r);
-    if (r.type == '-')
-        ex_die("%s: %s", l->address, r.text);
+    backup_command(l, &r, argv, 3, BACKUP_TRIES);
     if (r.count == 8 && r.items[0].number == 0 && r.items[7].type == '$')
         backup_record(b, key, &r.items[7], (uint64_t)r.items[4].number);
     ctl_reply_free(&r);
@@ -109,10 +137,9 @@ static int backup_page(struct backup *b, struct ctl_link *l, char **cursor, size
     const struct ctl_reply *keys;
     struct ctl_reply r;
 
-    ctl_link_send(l, argv, 5);
-    ctl_link_take(l, &r);
+    backup_command(l, &r, argv, 5, *size > 0 ? BACKUP_TRIES : 0);
     if (r.type != '*' || r.count != 2)
-        ex_die("%s: %s", l->address, r.type == '-' ? r.text : "a reply is malformed");
+        ex_die("%s: a reply is malformed", l->address);
     keys = &r.items[1];
     for (size_t i = 0; i + 2 < keys->count; i += 3) {
         int64_t ttl = keys->items[i + 2].number;
@@ -138,12 +165,15 @@ void ctl_backup(struct ctl_link *l, const struct ctl *c)
     struct stat s;
     char *cursor = NULL;
     size_t size = 0;
+    int fd;
 
     if (stat(c->file, &s) == 0 && !S_ISREG(s.st_mode))
         ex_die("'%s' (--file) is not a regular file", c->file); /* it would be renamed over */
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new", c->file) >= sizeof(temporary))
         ex_die("--file: the path is too long");
-    b.file = fopen(temporary, "wb");
+    (void)unlink(temporary); /* of a backup that broke off: it may be readable by others */
+    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    b.file = fd < 0 ? NULL : fdopen(fd, "wb");
     if (b.file == NULL)
         ex_die("cannot make '%s' (--file): %s", temporary, strerror(errno));
     snic_put_le32(head + 8, BACKUP_VERSION);
@@ -246,32 +276,31 @@ static uint64_t restore_records(struct backup *b,
     return n;
 }
 
+/* A record of the block, of which a SET is under way. */
+struct restore_record {
+    const unsigned char *p;
+    uint32_t key;
+    uint32_t value;
+    uint64_t ttl_ms;
+};
+
 struct restore {
     struct ctl_link *link;
     int if_absent;
-    uint32_t ahead;
+    struct restore_record ahead[RESTORE_AHEAD]; /* a ring, in the order of the replies */
+    uint32_t first;
+    uint32_t count;
+    uint32_t failed; /* replies since the last one without an error */
     uint64_t written;
     uint64_t present;
 };
 
-static void restore_reply(struct restore *o)
+static void restore_send(struct restore *o, const struct restore_record *record)
 {
-    struct ctl_reply r;
-
-    ctl_link_take(o->link, &r);
-    if (r.type == '-')
-        ex_die("%s: %s; %" PRIu64 " keys were restored before", o->link->address, r.text,
-               o->written);
-    o->written += r.type == '+';
-    o->present += r.type == '_';
-    o->ahead--;
-    ctl_reply_free(&r);
-}
-
-static void restore_set(void *ctx, const unsigned char *p, uint32_t key, uint32_t value,
-                        uint64_t ttl_ms)
-{
-    struct restore *o = ctx;
+    const unsigned char *p = record->p;
+    uint32_t key = record->key;
+    uint32_t value = record->value;
+    uint64_t ttl_ms = record->ttl_ms;
     char digits[24];
     struct snic_iov argv[6] = {{(void *)(uintptr_t) "SET", 3},
                                {(void *)(uintptr_t)p, key},
@@ -286,7 +315,53 @@ static void restore_set(void *ctx, const unsigned char *p, uint32_t key, uint32_
     if (o->if_absent)
         argv[argc++] = (struct snic_iov){(void *)(uintptr_t) "NX", 2};
     ctl_link_send(o->link, argv, argc);
-    if (++o->ahead == RESTORE_AHEAD)
+    o->ahead[(o->first + o->count++) % RESTORE_AHEAD] = *record;
+}
+
+/* The outcome of a write is unknown when its node lost the lease meanwhile: it is written again. */
+static int restore_repeat(const struct restore *o, const struct ctl_reply *r)
+{
+    return (o->written > 0 || o->present > 0) && o->failed < BACKUP_TRIES &&
+           (ctl_reply_passing(r) || strncmp(r->text, "UNKNOWN", 7) == 0);
+}
+
+/* The oldest command's reply; one that failed for a moment is sent again, behind the others. */
+static void restore_reply(struct restore *o)
+{
+    struct restore_record record = o->ahead[o->first];
+    struct ctl_reply r;
+
+    ctl_link_take(o->link, &r);
+    if (r.type == '-' && !restore_repeat(o, &r))
+        ex_die("%s: %s; %" PRIu64 " keys were restored before", o->link->address, r.text,
+               o->written);
+    o->first = (o->first + 1) % RESTORE_AHEAD;
+    o->count--;
+    o->failed = r.type == '-' ? o->failed + 1 : 0;
+    o->written += r.type == '+';
+    o->present += r.type == '_';
+    if (r.type == '-') {
+        backup_pause();
+        restore_send(o, &record);
+    }
+    ctl_reply_free(&r);
+}
+
+static void restore_set(void *ctx, const unsigned char *p, uint32_t key, uint32_t value,
+                        uint64_t ttl_ms)
+{
+    struct restore *o = ctx;
+    const struct restore_record record = {p, key, value, ttl_ms};
+
+    while (o->count == RESTORE_AHEAD)
+        restore_reply(o);
+    restore_send(o, &record);
+}
+
+/* The records are read from the block: before the next one is read, all replies are here. */
+static void restore_drain(struct restore *o)
+{
+    while (o->count > 0)
         restore_reply(o);
 }
 
@@ -303,11 +378,13 @@ static uint64_t restore_count(struct ctl_link *l)
                                    {(void *)(uintptr_t) "COUNT", 5},
                                    {(void *)(uintptr_t) "1000", 4}};
 
-        ctl_link_send(l, argv, 4);
-        ctl_reply_free(&r);
-        ctl_link_take(l, &r);
+        struct ctl_reply page;
+
+        backup_command(l, &page, argv, 4, BACKUP_TRIES);
+        ctl_reply_free(&r); /* the cursor's memory */
+        r = page;
         if (r.type != '*' || r.count != 2)
-            ex_die("%s: %s", l->address, r.type == '-' ? r.text : "a reply is malformed");
+            ex_die("%s: a reply is malformed", l->address);
         keys += r.items[1].count;
     } while (r.items[0].size > 0);
     ctl_reply_free(&r);
@@ -325,10 +402,10 @@ void ctl_restore(struct ctl_link *l, const struct ctl *c)
         b.records += restore_records(&b, NULL, NULL);
     (void)fclose(b.file);
     restore_open(&b, c->file);
-    while (restore_block(&b))
+    while (restore_block(&b)) {
         b.records += restore_records(&b, restore_set, &o);
-    while (o.ahead > 0)
-        restore_reply(&o);
+        restore_drain(&o);
+    }
     (void)fclose(b.file);
     free(b.block);
     printf("%" PRIu64 " keys restored from %s", o.written, c->file);

@@ -247,6 +247,13 @@ void ctl_reply_free(struct ctl_reply *r)
     memset(r, 0, sizeof(*r));
 }
 
+int ctl_reply_passing(const struct ctl_reply *r)
+{
+    return r->type == '-' &&
+           (strncmp(r->text, "TRYAGAIN", 8) == 0 || strncmp(r->text, "CLUSTERDOWN", 11) == 0 ||
+            strncmp(r->text, "LOADING", 7) == 0);
+}
+
 const struct ctl_reply *ctl_reply_find(const struct ctl_reply *r, const char *name)
 {
     for (size_t i = 0; i + 1 < r->count; i += 2)

@@ -6,6 +6,7 @@
 """
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -53,6 +54,7 @@ def test_founding_ctl_and_backup(binary):
         assert "not the cluster's key" in wrong, wrong
         backup = os.path.join(k.directory, "backup")
         assert "1501 keys" in run(binary, "ctl", "backup", "--config", conf, "--file", backup)
+        assert os.stat(backup).st_mode & 0o777 == 0o600
         fifo = os.path.join(k.directory, "fifo")
         os.mkfifo(fifo)
         text = run(binary, "ctl", "backup", "--config", conf, "--file", fifo, code=1)
@@ -122,6 +124,54 @@ def test_ctl_is_stopped(binary):
             node.sendall(b"-ERR tomorrow\r\n")
             text = p.communicate(timeout=WAIT)[0]
         assert p.returncode == 1 and b"is not a ddp_server" in text, text  # not: interrupted
+
+
+def without_lease(k, p):
+    """ctl has begun: the node that it talks to loses its lease, ctl runs into that, and both peers
+    continue. @return what ctl printed"""
+    p.send_signal(signal.SIGSTOP)
+    for i in (1, 2):
+        k.processes[i].send_signal(signal.SIGSTOP)
+    k.until(0, "GET", "k0", want=lambda r: str(r).startswith("CLUSTERDOWN"))
+    p.send_signal(signal.SIGCONT)
+    time.sleep(.3)
+    for i in (1, 2):
+        k.processes[i].send_signal(signal.SIGCONT)
+    text = p.communicate(timeout=WAIT)[0].decode()
+    assert p.returncode == 0, text
+    return text
+
+
+def until_ctl_has(command, what):
+    """The process of the command, while it works, and has done something."""
+    while True:
+        p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        while p.poll() is None:
+            if what():
+                return p
+        assert p.returncode == 0, p.communicate()[0]
+
+
+def test_backup_and_restore_without_lease(binary):
+    """For a moment: both continue."""
+    with Cluster(binary) as k:
+        k.config = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", k.config, "--peers",
+            ",".join("127.0.0.1:%d" % p for p in k.peers), "--clients",
+            ",".join("127.0.0.1:%d" % p for p in k.ports))
+        k.found()
+        k.put(0, (("k%d" % i, "%d " % i * 3000) for i in range(1000)))
+        file = os.path.join(k.directory, "file")
+        at = ["--config", k.config, "--file", file, "--connect", "127.0.0.1:%d" % k.ports[0]]
+        p = until_ctl_has([binary, "ctl", "backup", *at],
+                          lambda: os.path.exists(file + ".new") and os.path.getsize(file + ".new"))
+        assert "1000 keys" in without_lease(k, p)
+        c = k.conn(0)
+        k.until(0, "FLUSHALL", want=lambda r: r == "OK")
+        p = until_ctl_has([binary, "ctl", "restore", *at], lambda: c.cmd("DBSIZE") > 0)
+        assert "1000 keys restored" in without_lease(k, p)
+        for i in range(1000):
+            assert c.cmd("GET", "k%d" % i) == b"%d " % i * 3000
 
 
 def test_a_lost_disk_has_no_vote(binary):
