@@ -252,18 +252,9 @@ static void volume_close(void)
     (void)unlink(volume.path);
 }
 
-static void cut_everywhere(const char *journal, uint32_t sector)
+static struct node *node_open(const char *journal, uint32_t sector)
 {
     struct node *n = calloc(1, sizeof(*n));
-    struct power_case c = {.ctx = n,
-                           .run = node_run,
-                           .judge = node_judge,
-                           .again = node_again,
-                           .seed = support_seed() + support_turn(STRIDE),
-                           .step = support_stride(STRIDE, STRIDE),
-                           .random = (uint32_t)support_scale(1, 4),
-                           .torn = 1};
-    uint64_t tried;
     assert_non_null(n);
     volume_open();
     n->journal = journal;
@@ -273,8 +264,33 @@ static void cut_everywhere(const char *journal, uint32_t sector)
     filefix_open(&n->l.fx);
     assert_int_equal(snic_files_format(n->l.fx.io, &n->l.fx.format), 0);
     snic_disk_sync(n->l.fx.disk);
-    snic_io_close(n->l.fx.io);
     assert_int_equal(snic_world_loop(n->l.fx.world, 1, &n->l.host_loop), 0);
+    return n;
+}
+
+static void node_close(struct node *n)
+{
+    snic_loop_close(n->l.host_loop);
+    snic_disk_close(n->l.fx.disk);
+    snic_loop_close(n->l.fx.loop);
+    snic_world_close(n->l.fx.world);
+    free(n);
+    volume_close();
+}
+
+static void cut_everywhere(const char *journal, uint32_t sector)
+{
+    struct node *n = node_open(journal, sector);
+    struct power_case c = {.ctx = n,
+                           .run = node_run,
+                           .judge = node_judge,
+                           .again = node_again,
+                           .seed = support_seed() + support_turn(STRIDE),
+                           .step = support_stride(STRIDE, STRIDE),
+                           .random = (uint32_t)support_scale(1, 4),
+                           .torn = 1};
+    uint64_t tried;
+    snic_io_close(n->l.fx.io);
     node_expect(n);
     c.base = n->l.fx.disk;
     c.loop = n->l.fx.loop;
@@ -284,12 +300,7 @@ static void cut_everywhere(const char *journal, uint32_t sector)
     assert_true(tried > 0);
     for (int i = 0; i <= TRANSACTIONS + 1; i++)
         free(n->expected[i]);
-    snic_loop_close(n->l.host_loop);
-    snic_disk_close(n->l.fx.disk);
-    snic_loop_close(n->l.fx.loop);
-    snic_world_close(n->l.fx.world);
-    free(n);
-    volume_close();
+    node_close(n);
 }
 
 /** Without it a committed order would be lost, or half of one found, after a power failure. */
@@ -309,11 +320,48 @@ static void test_sqlite_power_wal(void **state)
     cut_everywhere("wal", 512);
 }
 
+/** Without it a database would be damaged, or fail without a cause, when the image's files_max is
+ *  reached: by the database itself, or by its journal. */
+static void test_sqlite_files_max_reached_full(void **state)
+{
+    struct node *n = node_open("delete", 4096);
+    int made = 0, full = 0;
+    char path[600];
+    sqlite3 *db;
+    (void)state;
+    assert_int_equal(node_mount(n, n->l.fx.io), 0);
+    for (int i = 0; i < 40; i++) {
+        int rc;
+        (void)snprintf(path, sizeof(path), "%.200s/%d.db", volume.path, i);
+        rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "snicstore");
+        if (rc == SQLITE_OK)
+            rc = sqlite3_exec(db, "create table t(a); insert into t values(7)", NULL, NULL, NULL);
+        (void)sqlite3_close(db);
+        assert_true(rc == SQLITE_OK || (rc & 0xff) == SQLITE_FULL);
+        full += rc != SQLITE_OK;
+        made += full == 0;
+    }
+    assert_int_equal(made, 31); /* of 32 files, one being the journal's */
+    for (int i = 0; i < made; i++) {
+        char *value;
+        (void)snprintf(path, sizeof(path), "%.200s/%d.db", volume.path, i);
+        assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, "snicstore"), SQLITE_OK);
+        value = db_value(db, "select a from t");
+        assert_string_equal(value, "7");
+        free(value);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    }
+    node_unmount(n);
+    snic_io_close(n->l.fx.io);
+    node_close(n);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sqlite_power_rollback_journal),
         cmocka_unit_test(test_sqlite_power_wal),
+        cmocka_unit_test(test_sqlite_files_max_reached_full),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
