@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define FRONT_WATCH_NS 1000000000u
+/* A drain waits for a client that takes nothing of its replies no longer than this. */
+#define FRONT_DRAIN_NS 10000000000u
 
 static void front_drain_check(struct ex_front *f)
 {
@@ -146,6 +148,17 @@ static void front_idle(struct front_conn *c, uint64_t now)
     front_mark(c);
 }
 
+static void front_drain_late(struct front_conn *c, uint64_t now)
+{
+    const struct ex_front *f = c->front;
+
+    if (!f->draining || c->flight == 0 ||
+        now - snic_max_u64(c->begun_ns, f->drain_ns) < FRONT_DRAIN_NS)
+        return;
+    c->closing = 1;
+    snic_net_abort(c->net);
+}
+
 /* Once a second: clients above a limit for too long, idle ones, a report. */
 static void front_watch(struct snic_timer *t, uint64_t now_ns)
 {
@@ -156,6 +169,7 @@ static void front_watch(struct snic_timer *t, uint64_t now_ns)
             continue;
         front_limit(&f->conns[i]);
         front_idle(&f->conns[i], now_ns);
+        front_drain_late(&f->conns[i], now_ns);
     }
     ex_report_refused(&f->reported, f->stats.refused, f->opts.server->conns_max, now_ns);
     if (f->opts.second != NULL)
@@ -259,6 +273,7 @@ int ex_front_kill(struct ex_front *f, uint64_t client)
 void ex_front_drain(struct ex_front *f, void (*done)(void *ctx), void *ctx)
 {
     f->draining = 1;
+    f->drain_ns = snic_loop_now(f->loop);
     f->done = done;
     f->done_ctx = ctx;
     snic_net_unlisten(f->listener);

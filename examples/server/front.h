@@ -95,7 +95,8 @@ void ex_front_resume(struct ex_front *f);
 size_t ex_front_push(struct ex_front *f, uint64_t client, const void *data, size_t size);
 /** Bytes that a client has not taken yet. */
 size_t ex_front_unsent(struct ex_front *f, uint64_t client);
-/** Stop accepting and reading, send what is answered, close; then done(ctx). */
+/** Stop accepting and reading, send what is answered, close; then done(ctx). A client that takes
+ * nothing of it for ten seconds is reset. */
 void ex_front_drain(struct ex_front *f, void (*done)(void *ctx), void *ctx);
 /** After the drain. */
 void ex_front_close(struct ex_front *f);

@@ -477,6 +477,7 @@ static void front_flush_conn(struct front_conn *c)
     }
     c->send.iov = c->iov;
     c->send.iov_count = front_out_gather(&c->out, c->iov, &c->flight);
+    c->begun_ns = snic_loop_now(c->front->loop);
     /* F2: nothing waits for its end, neither what is behind it nor reading. */
     c->lazy = c->flight == c->out.bytes && !c->closing && !c->eof && !c->front->draining &&
               !front_full(c);

@@ -53,8 +53,9 @@ struct front_conn {
     struct front_out out;
     struct snic_net_send_req send;
     struct snic_iov iov[FRONT_OUT_IOV];
-    size_t flight; /* bytes of the send in flight; 0: none */
-    int lazy;      /* its end may come with the next event only */
+    size_t flight;     /* bytes of the send in flight; 0: none */
+    uint64_t begun_ns; /* when that was begun */
+    int lazy;          /* its end may come with the next event only */
     char peer[48];
     int paused;
     int eof;         /* input is over: broken, idle, or worked off after a half-close */
@@ -98,6 +99,7 @@ struct ex_front {
     uint64_t turn_ns;
     uint64_t turn_bytes; /* of messages and replies in the iteration of turn_ns */
     int draining;
+    uint64_t drain_ns; /* draining since then */
     void (*done)(void *ctx);
     void *done_ctx;
     uint64_t held, held_most; /* unread replies of all; at most, since memory was returned */

@@ -281,6 +281,18 @@ def test_clients_that_do_not_read(binary):
         assert light.cmd("GET", "v2") == b"x" * 60000
 
 
+def test_a_drain_with_a_client_that_does_not_read(binary):
+    with Cluster(binary, nodes=1) as k:
+        k.found()
+        with socket.create_connection(("127.0.0.1", k.ports[0])) as s:
+            s.sendall(encode("SET", "v", "x" * 60000) + encode("GET", "v") * 400)
+            k.until(0, "CLIENT", "LIST", want=lambda r: b"oll=" in r and any(
+                int(w[4:]) > 0 for w in r.split() if w.startswith(b"oll=")))
+            k.processes[0].terminate()
+            assert k.processes[0].wait(WAIT) == 0  # the client is still there
+            k.processes[0] = None
+
+
 def test_a_flood_beside_a_light_client(binary):
     with Cluster(binary, shards=2).found() as k:
         c = k.conn(0)
