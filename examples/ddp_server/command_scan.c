@@ -293,33 +293,30 @@ void ds_visit_scan(struct ds_request *r)
 
 /* ---- SCANKEYS cursor [PREFIX p] [COUNT n] [VALUES] ---- */
 
-/*
- * The cursor is "", or a shard's number, ':' and the last key; or, as that may be empty, and ':'
- * alone is the shard's beginning, the number and '.'. @return the shard; -1
- */
-static int scankeys_cursor(const struct resp_arg *a, uint32_t count, struct snic_store_cursor *c)
+/* The cursor is "", or a shard's number, ':' and a key. @return the shard; -1 */
+static int scankeys_cursor(const struct resp_arg *a, uint32_t count, struct resp_arg *key)
 {
     uint32_t shard = 0;
     uint32_t i = 0;
 
-    memset(c, 0, sizeof(*c));
+    key->size = 0;
+    key->data = a->data;
     if (a->size == 0)
         return 0;
     for (; i < a->size && i < 3 && a->data[i] >= '0' && a->data[i] <= '9'; i++)
         shard = shard * 10 + a->data[i] - '0';
-    if (i == 0 || i == a->size || shard >= count || a->size - i - 1 > DS_KEY_MAX ||
-        (a->data[i] != ':' && (a->data[i] != '.' || a->size > i + 1)))
+    if (i == 0 || i == a->size || a->data[i] != ':' || shard >= count ||
+        a->size - i - 1 > DS_KEY_MAX)
         return -1;
-    c->key_size = a->size - i - 1;
-    c->begun = c->key_size > 0 || a->data[i] == '.';
-    memcpy(c->key, a->data + i + 1, c->key_size);
+    key->data = a->data + i + 1;
+    key->size = a->size - i - 1;
     return (int)shard;
 }
 
 int ds_route_scankeys(struct ds_call *k)
 {
-    struct snic_store_cursor c;
-    int shard = scankeys_cursor(&k->argv[1], k->shard->node->count, &c);
+    struct resp_arg key;
+    int shard = scankeys_cursor(&k->argv[1], k->shard->node->count, &key);
 
     if (shard < 0)
         ds_error(k->reply, "ERR invalid cursor");
@@ -357,21 +354,25 @@ void ds_visit_scankeys(struct ds_request *r)
     struct ds_shard *s = r->shard;
     struct snic_store_cursor c;
     struct scan_page p;
+    struct resp_arg key;
     char next[DS_KEY_MAX + 8];
     int size = 0;
     int rc;
 
     if (scan_later(r))
         return;
-    (void)scankeys_cursor(&r->argv[1], s->node->count, &c);
+    memset(&c, 0, sizeof(c));
+    (void)scankeys_cursor(&r->argv[1], s->node->count, &key);
+    c.begun = key.size > 0;
+    c.key_size = key.size;
+    memcpy(c.key, key.data, key.size);
     if (scankeys_options(r, &p, &c) != 0) {
         ds_request_end(r);
         return;
     }
     rc = scan_fill(r, &c, &p);
     if (rc == 0) {
-        size = snprintf(next, sizeof(next), "%u%c", s->index,
-                        c.begun && c.key_size == 0 ? '.' : ':');
+        size = snprintf(next, sizeof(next), "%u:", s->index);
         memcpy(next + size, c.key, c.key_size);
         size += (int)c.key_size;
     } else if (s->index + 1 < s->node->count) {
