@@ -55,6 +55,7 @@
 #include "snicstore/hcachelink.h"
 #include "snicstore/fscache.h"
 #include "snicstore/fsdispatch.h"
+#include "snicstore/fusedev.h"
 
 #include "snicstore/channel.h"
 #include "snicstore/files.h"

@@ -51,6 +51,7 @@ FLOOR = {
     "store": DOOR + ["io", "net", "ebs", "ddp", "member", "wal", "replica"],
     "storeclient": DOOR + ["io", "net", "ebs", "ddp", "member", "wal", "replica", "store"],
     "fs": DOOR + ["io", "kv", "kvop", "fsop", "kvfs"],
+    "fusedev": DOOR + ["fuse"],
     "nvmefslink": DOOR + ["dma", "fsop", "nvmefs"],
     "fsdispatch": DOOR + ["dma", "nvmefs", "nvmefslink", "io", "kv", "kvop", "fsop",
                             "kvfs", "fs"],
