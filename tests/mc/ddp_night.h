@@ -93,7 +93,7 @@ NIGHT(night_mix_crash_synch, 3, 1, SYNCH,  FAST,   20000, 22386868, .writes = 2,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_crash_event, 3, 1, EVENT,  FAST,   50000, 0, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
-NIGHT(night_mix_crash_event_p, 3, 1, EVENT, PAPER, 50000, 0, .writes = 2, CRASH,
+NIGHT(night_mix_crash_event_p, 3, 1, EVENT, PAPER, 50000, 157400356, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_read_locks,  2, 1, STRICT, FAST,   20000, 8216531, .writes = 2, .reads = 1, LOCK,
       .mix = MEMORY | DURABLE, .read_mix = DURABLE)
