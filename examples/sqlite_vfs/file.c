@@ -128,7 +128,9 @@ static int sv_control(sqlite3_file *base, int op, void *arg)
         *(char **)arg = sqlite3_mprintf("snicstore");
         return SQLITE_OK;
     case SQLITE_FCNTL_HAS_MOVED:
-        *(int *)arg = 0; /* a deleted file answers each request with an error */
+        /* A deleted file answers each request with an error. When the link has ended the locks are
+         * void, and what is done by name would be done by the next link. */
+        *(int *)arg = atomic_load(&f->volume->ended);
         return SQLITE_OK;
     case SQLITE_FCNTL_PERSIST_WAL:
         if (*(int *)arg < 0)
@@ -151,13 +153,14 @@ static int sv_sector(sqlite3_file *base)
 
 /*
  * POWERSAFE_OVERWRITE: bytes beside those written are written again as they are, in whole sectors,
- * or not at all. SAFE_APPEND: a size never becomes durable before the bytes below it. No atomic
+ * or not at all. Not SAFE_APPEND, although a size never becomes durable before the bytes below it:
+ * SQLite relies on it for journals that it writes over (PERSIST), which append nothing. No atomic
  * writes: a page of several sectors may be torn.
  */
 static int sv_characteristics(sqlite3_file *base)
 {
     (void)base;
-    return SQLITE_IOCAP_POWERSAFE_OVERWRITE | SQLITE_IOCAP_SAFE_APPEND;
+    return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 }
 
 static int sv_map(sqlite3_file *base, int index, int bytes, int extend, void volatile **out)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,27 +27,37 @@ int sv_failed(char *why, const char *what, const char *path, int rc, int os_erro
 
 /* ---- The lock folder ---- */
 
-/* The folder may hold files of others. */
+/* The folder may hold files of others: ours have a number in hex. */
 static int sv_is_ours(const char *name)
 {
-    const char *dot = strchr(name, '.');
-    return strncmp(name, "host-", 5) == 0 ||
-           (dot != NULL && (strcmp(dot, ".lock") == 0 || strcmp(dot, ".shm") == 0));
+    int host = strncmp(name, "host-", 5) == 0;
+    const char *number = host ? name + 5 : name;
+    size_t n = strspn(number, "0123456789abcdef");
+    if (host)
+        return n == 16 && number[n] == 0;
+    return n > 0 && n <= 16 &&
+           (strcmp(number + n, ".lock") == 0 || strcmp(number + n, ".shm") == 0);
 }
 
 /*
  * Locks and shared memory belong to the mount before and must not outlive it: a wal-index may
- * describe writes that were lost with the power.
+ * describe writes that were lost with the power. The folder itself is locked: two mounts in it, of
+ * different images, would remove each other's.
  */
-static int sv_locks_prepare(const char *path, char *why)
+static int sv_locks_prepare(struct sv_image *m, const char *path, char *why)
 {
     struct dirent *e;
     DIR *d;
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return sv_failed(why, "cannot make the lock folder", path, SNIC_EIO, errno);
-    d = opendir(path);
+    m->locks = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    d = m->locks < 0 ? NULL : opendir(path);
     if (d == NULL)
         return sv_failed(why, "cannot read the lock folder", path, SNIC_EIO, errno);
+    if (flock(m->locks, LOCK_EX | LOCK_NB) != 0) {
+        (void)closedir(d);
+        return sv_failed(why, "the lock folder is in use by another mount", path, SNIC_EBUSY, 0);
+    }
     while ((e = readdir(d)) != NULL)
         if (sv_is_ours(e->d_name))
             (void)unlinkat(dirfd(d), e->d_name, 0);
@@ -101,9 +112,10 @@ int sv_image_open(struct sv_image *m, struct snic_loop *loop, const char *path, 
 {
     int rc;
     memset(m, 0, sizeof(*m));
+    m->locks = -1;
     rc = sv_image_mount(m, loop, path, why);
     if (rc == 0)
-        rc = sv_locks_prepare(locks, why);
+        rc = sv_locks_prepare(m, locks, why);
     if (rc != 0)
         sv_image_close(m);
     return rc;
@@ -115,6 +127,9 @@ void sv_image_close(struct sv_image *m)
         (void)snic_files_unmount(m->files);
     if (m->io != NULL)
         snic_io_close(m->io);
+    if (m->locks >= 0)
+        (void)close(m->locks);
     free(m->mem);
     memset(m, 0, sizeof(*m));
+    m->locks = -1;
 }

@@ -11,6 +11,7 @@ struct sv_image {
     struct snic_io *io;
     struct snic_files *files;
     void *mem;
+    int locks; /* the lock folder, locked; -1: none */
 };
 
 /** Memory for what a memsize function returned; NULL: size 0, or none. */
@@ -19,7 +20,8 @@ void *sv_memory(size_t size);
 int sv_failed(char *why, const char *what, const char *path, int rc, int os_error);
 
 /**
- * Open and mount, and format a file that is nothing but a hole; make @p locks, or empty it.
+ * Open and mount, and format a file that is nothing but a hole; make @p locks, or empty it, and
+ * keep other mounts out of it.
  * @return 0; SNIC_E*, with the reason in @p why
  */
 int sv_image_open(struct sv_image *m, struct snic_loop *loop, const char *path, const char *locks,

@@ -14,6 +14,8 @@
  *       or the exclusive lock, or an exclusive lock of the wal-index) has its host in a slot of
  *       the lock file, and clears the slot before it unlocks. A host in a slot whose lock is free
  *       has died; the lock stays busy until the DPU has released that host (SV_HOST_NAME).
+ *   K5  When the link has ended, the next DPU may have made the folder's files anew: the locks here
+ *       exclude no one, so none is taken any more, and no file is removed.
  */
 #include "lock.h"
 
@@ -196,6 +198,8 @@ int sv_lock_raise(struct sv_lock *l, int level)
     int rc;
     if (l->level >= level)
         return SQLITE_OK;
+    if (atomic_load(l->ended)) /* K5 */
+        return SQLITE_IOERR_LOCK;
     if (level == SQLITE_LOCK_SHARED)
         rc = sv_take_shared(l);
     else if (level == SQLITE_LOCK_RESERVED)
@@ -241,6 +245,8 @@ int sv_lock_reserved(struct sv_lock *l, int *out)
 static int sv_shm_open(struct sv_lock *l)
 {
     int rc;
+    if (atomic_load(l->ended)) /* K5 */
+        return SQLITE_IOERR_SHMOPEN;
     l->shm_fd = sv_open(l->path, ".shm");
     if (l->shm_fd < 0)
         return SQLITE_CANTOPEN;
@@ -295,7 +301,7 @@ int sv_shm_lock(struct sv_lock *l, int offset, int n, int flags)
                  : (flags & SQLITE_SHM_SHARED) != 0 ? F_RDLCK
                                                     : F_WRLCK;
     int rc = 0;
-    if (l->shm_fd < 0)
+    if (l->shm_fd < 0 || (type != F_UNLCK && atomic_load(l->ended))) /* K5 */
         return SQLITE_IOERR_SHMLOCK;
     for (int i = 0; type == F_UNLCK && rc == 0 && i < n; i++)
         rc = sv_slot_clear(l, 1 + offset + i);
@@ -314,6 +320,7 @@ int sv_shm_lock(struct sv_lock *l, int offset, int n, int flags)
 void sv_shm_unmap(struct sv_lock *l, int remove)
 {
     char name[PATH_MAX + 8];
+    struct stat there, here;
     for (int i = 0; i < l->regions; i++)
         (void)munmap(l->region[i], (size_t)l->region_bytes);
     l->regions = 0;
@@ -321,10 +328,10 @@ void sv_shm_unmap(struct sv_lock *l, int remove)
     l->region = NULL;
     if (l->shm_fd < 0)
         return;
-    if (remove) {
-        (void)snprintf(name, sizeof(name), "%s.shm", l->path);
-        (void)unlink(name);
-    }
+    (void)snprintf(name, sizeof(name), "%s.shm", l->path);
+    if (remove && !atomic_load(l->ended) && stat(name, &there) == 0 &&
+        fstat(l->shm_fd, &here) == 0 && there.st_ino == here.st_ino)
+        (void)unlink(name); /* K5 */
     (void)close(l->shm_fd);
     l->shm_fd = -1;
 }

@@ -225,6 +225,8 @@ static int sv_loop(struct sv_mount *m, struct snic_loop **out)
 static int sv_thread(struct sv_mount *m, pthread_t *t, void *(*fn)(void *), struct snic_loop *loop)
 {
     if (pthread_create(t, NULL, fn, m) != 0) {
+        if (loop == m->host_loop && m->host_dma != NULL)
+            snic_dma_close(m->host_dma); /* the DPU's thread ends */
         snic_loop_close(loop);
         return sv_mount_failed(m, "cannot start a thread", SNIC_ENOMEM, 0);
     }

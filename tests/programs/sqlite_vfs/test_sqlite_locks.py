@@ -108,6 +108,13 @@ def recovered(node, value):
     return value + 1
 
 
+def recovered_beside(node, value):
+    """One that comes while others have it open finds the value."""
+    s = Shell(node.socket)
+    s.ok("select count(*) || ' ' || min(b) || ' ' || max(b) from t", f"400 {value} {value}")
+    s.close()
+
+
 def fill(node, mode):
     s = Shell(node.socket)
     s.ok(f"pragma journal_mode = {mode}", mode)
@@ -204,6 +211,51 @@ def restarted(node):
     a.run("rollback")
     a.ok(f".open file:{node.socket}/a.db?vfs=snicstore\nselect max(b) from t", str(value))
     a.close()
+    value = recovered(node, value)
+
+    # The locks of the ended link exclude no one: it must not touch what others have made since.
+    old = Shell(node.socket)
+    old.ok("select max(b) from t", str(value))
+    node.stop(signal.SIGKILL)
+    node.start()
+    b = Shell(node.socket)
+    b.ok(BIG)
+    old.run(".open :memory:\nselect 1")
+    recovered_beside(node, value + 1)
+    b.ok(BIG)
+    recovered_beside(node, value + 2)
+    old.close()
+    b.close()
+
+    value = fill(node, "delete")
+    a = Shell(node.socket)
+    a.ok("pragma cache_size = 1000; begin; select max(b) from t", str(value))
+    node.stop(signal.SIGKILL)
+    node.start()
+    b = Shell(node.socket)
+    b.ok(f"begin immediate; {BIG}; {BIG}")
+    out = a.run("update t set b = 7 where a = 1; commit")
+    assert "rror" in out, out
+    b.kill()
+    a.close()
+    recovered(node, value)
+
+
+def second(node, folder):
+    """Another image at the same socket: refused, and nothing of the first is removed."""
+    value = fill(node, "wal")
+    a = Shell(node.socket)
+    a.ok("begin; select max(b) from t", str(value))
+    names = sorted(os.listdir(node.socket + ".locks"))
+    assert any(n.endswith(".lock") for n in names), names
+    other = f"{folder}/other.img"
+    with open(other, "wb") as f:
+        f.truncate(64 << 20)
+    p = subprocess.run([DPU, other, node.socket], stderr=subprocess.PIPE, text=True, check=False)
+    assert p.returncode == 1 and "in use by another mount" in p.stderr, p
+    assert sorted(os.listdir(node.socket + ".locks")) == names
+    a.ok("commit")
+    a.close()
     recovered(node, value)
 
 
@@ -238,6 +290,8 @@ def main():
             for test in (states, wal, lingering, restarted):
                 test(node)
                 print(test.__name__, "ok", flush=True)
+            second(node, folder)
+            print("second ok")
             at_random(node, 60 if NIGHT else 3)
             print("at_random ok")
             node.stop()
