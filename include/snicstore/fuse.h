@@ -26,7 +26,8 @@
  * Versions. The kernel's INIT proposes a minor version and flags; the smaller version and the flags
  * that both have apply. From 7.23 (Linux 3.15) on all structs have one form, except that of INIT
  * (by INIT_EXT) and SETXATTR (by SETXATTR_EXT); extensions behind the names exist only with
- * SECURITY_CTX or CREATE_SUPP_GROUP. An older kernel is refused.
+ * SECURITY_CTX or CREATE_SUPP_GROUP, and the former only of kernels that know the latter: those
+ * before wrote it without its length. An older kernel is refused.
  */
 #ifndef SNIC_FUSE_H
 #define SNIC_FUSE_H
@@ -250,7 +251,8 @@ SNIC_API size_t snic_fuse_dirent_bytes(uint32_t name_size, int plus);
 /**
  * Write an entry of READDIR, or, with @p plus, of READDIRPLUS, to @p at, which has @p space bytes.
  * namelen of @p d is the name's size; d->off is where the next READDIR continues. A plus->nodeid of
- * 0 has the kernel look the name up itself; else the entry counts as a LOOKUP.
+ * 0 has the kernel look the name up itself, and is what "." and ".." get, which it never counts;
+ * else the entry counts as a LOOKUP.
  * @return bytes written; 0 no space, and nothing was written; SNIC_EINVAL a name of the directory
  *         that the kernel would refuse: empty, with a 0 or a '/'; SNIC_ENAMETOOLONG [any]
  */

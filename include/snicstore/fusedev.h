@@ -15,7 +15,8 @@
  * INIT, DESTROY and INTERRUPT are handled here; all other requests go to the server's functions. A
  * request is the server's from ops->request() on until it replies, once, from there or later.
  * Where all requests that memory was supplied for are in flight, the device is not read until one
- * of them has its reply.
+ * of them has its reply: requests must not wait for others. Those for a lock (SETLKW) may: half of
+ * calls_max at a time reach the server, and one more gets ENOLCK.
  */
 #ifndef SNIC_FUSEDEV_H
 #define SNIC_FUSEDEV_H
@@ -61,7 +62,7 @@ struct snic_fusedev_opts {
     int fd;            /**< snic_fusedev_mount()'s; stays the caller's                         */
     uint32_t reserved; /**< 0                                                                 */
     uint64_t seed;     /**< of the table of requests                                          */
-    struct snic_fuse_offer offer;
+    struct snic_fuse_offer offer; /**< page_bytes 0: this system's; without OVER_IO_URING     */
 };
 
 #define SNIC_FUSEDEV_ALIGN 4096
@@ -103,8 +104,9 @@ SNIC_API uint32_t snic_fusedev_calls(const struct snic_fusedev *d) SNIC_NONNULL(
 /**
  * Reply with @p a, as snic_fuse_answer_begin() or _error() and the caller have filled it. The
  * request is the server's no more, whatever the result. [loop]
- * @return 0; SNIC_ENOENT the kernel has abandoned the request: what it opened or looked up is not
- *         known to it; SNIC_ENOTCONN unmounted; SNIC_EINVAL the kernel refuses the reply
+ * @return 0; SNIC_ENOENT the kernel has abandoned the request, as it does with all of them when it
+ *         is unmounted: what it opened or looked up is not known to it; SNIC_ENOTCONN unmounted;
+ * SNIC_EINVAL the kernel refuses the reply
  */
 SNIC_API int snic_fusedev_reply(struct snic_fusedev_call *c, const struct snic_fuse_answer *a)
     SNIC_NONNULL(1, 2);

@@ -79,6 +79,8 @@ int snic_fuse_negotiate(struct snic_fuse_conn *conn, const struct snic_fuse_offe
               (o.flags | SNIC_FUSE_INIT_EXT | SNIC_FUSE_BIG_WRITES | SNIC_FUSE_MAX_PAGES); /* N1 */
     if ((c.flags & SNIC_FUSE_HANDLE_KILLPRIV_V2) != 0)
         c.flags &= ~SNIC_FUSE_HANDLE_KILLPRIV; /* the newer one includes it */
+    if ((c.offered & SNIC_FUSE_CREATE_SUPP_GROUP) == 0)
+        c.flags &= ~SNIC_FUSE_SECURITY_CTX; /* before it, contexts came without total_extlen */
     negotiate_sizes(&c, &o);
     c.max_readahead = in->max_readahead;
     if (o.max_readahead != 0)

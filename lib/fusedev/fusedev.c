@@ -12,6 +12,8 @@
  *      address.
  *   D2 The watch is armed unless no block is free, the device has ended, or its fn runs.
  *   D3 closed() is called once, and not while the watch is armed.
+ *   D4 Requests that may wait for another one of the kernel (for a lock) have at most half of the
+ *      blocks: what they wait for, an unlock or an INTERRUPT, is still read.
  */
 #include "snicstore/fusedev.h"
 
@@ -29,6 +31,7 @@ struct fusedev_block {
     struct snic_fusedev_call call; /* first: the server has its address */
     struct fusedev_block *next;    /* of the free ones */
     unsigned char *buffer;
+    int waits; /* D4 */
 };
 
 struct snic_fusedev {
@@ -40,8 +43,9 @@ struct snic_fusedev {
     struct fusedev_block *free;
     struct fusedev_block **by_place;
     size_t buffer_size;
-    int reading; /* fn runs: it sets the watch itself */
-    int over;    /* 1: no more reads; 2: closed() was called */
+    uint32_t waiting; /* D4 */
+    int reading;      /* fn runs: it sets the watch itself */
+    int over;         /* 1: no more reads; 2: closed() was called */
     int result;
 };
 
@@ -57,6 +61,20 @@ static void fusedev_table_opts(struct snic_fuse_table_opts *t, const struct snic
     t->seed = o->seed;
 }
 
+/* Whether the codec takes the offer, when a kernel of its own version begins. */
+static int fusedev_offer(const struct snic_fuse_offer *o)
+{
+    struct snic_fuse_request init;
+    struct snic_fuse_conn conn;
+    if ((o->flags & SNIC_FUSE_OVER_IO_URING) != 0) /* the kernel would wait for rings */
+        return SNIC_EINVAL;
+    memset(&init, 0, sizeof(init));
+    init.head.opcode = SNIC_FUSE_INIT;
+    init.in.init.major = SNIC_FUSE_MAJOR;
+    init.in.init.minor = SNIC_FUSE_MINOR;
+    return snic_fuse_negotiate(&conn, o, &init);
+}
+
 static int fusedev_opts(struct snic_fusedev_opts *o, const struct snic_fusedev_opts *from)
 {
     memset(o, 0, sizeof(*o));
@@ -66,12 +84,13 @@ static int fusedev_opts(struct snic_fusedev_opts *o, const struct snic_fusedev_o
         o->calls_max = SNIC_FUSEDEV__CALLS;
     if (o->offer.max_write == 0)
         o->offer.max_write = 128U << 10;
+    if (o->offer.page_bytes == 0)
+        o->offer.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
     if (o->calls_max > SNIC_FUSEDEV_CALLS_MAX || o->reserved != 0 || o->loop == NULL ||
         o->ops == NULL || o->ops->ops_size != sizeof(*o->ops) || o->ops->request == NULL ||
-        o->ops->closed == NULL || o->offer.max_write < 4096 ||
-        o->offer.max_write > SNIC_FUSE_WRITE_MAX)
+        o->ops->closed == NULL)
         return SNIC_EINVAL;
-    return 0;
+    return fusedev_offer(&o->offer);
 }
 
 static void fusedev_layout(struct fusedev_layout *l, const struct snic_fusedev_opts *o)
@@ -212,13 +231,22 @@ static void fusedev_request(struct snic_fusedev *d, struct fusedev_block *b)
 {
     struct snic_fusedev_call *c = &b->call;
     uint64_t stale;
-    int rc = snic_fuse_table_add(d->table, c->request.head.unique, &c->place);
+    int waits =
+        c->request.head.opcode == SNIC_FUSE_SETLKW && c->request.in.lk.lk.type != SNIC_FUSE_UNLCK;
+    int rc;
+    if (waits && d->waiting == d->o.calls_max / 2) { /* D4 */
+        (void)fusedev_send_error(d, c->request.head.unique, -ENOLCK);
+        return;
+    }
+    rc = snic_fuse_table_add(d->table, c->request.head.unique, &c->place);
     if (rc < 0) { /* a unique twice, or 0: no kernel does that */
         (void)fusedev_send_error(d, c->request.head.unique, SNIC_EIO);
         return;
     }
     d->free = b->next;
     d->by_place[c->place] = b;
+    b->waits = waits;
+    d->waiting += (uint32_t)waits;
     c->dev = d;
     c->ctx = NULL;
     c->interrupted = (uint32_t)rc;
@@ -306,6 +334,7 @@ static void fusedev_release(struct snic_fusedev *d, struct snic_fusedev_call *c)
     SNIC_ASSERT(d->by_place[c->place] == b); /* D1: it has no reply yet */
     snic_fuse_table_remove(d->table, c->place);
     d->by_place[c->place] = NULL;
+    d->waiting -= (uint32_t)b->waits;
     b->next = d->free;
     d->free = b;
 }

@@ -81,7 +81,8 @@ static void test_fuse_negotiate_flags(void **state)
         assert_int_equal(snic_fuse_negotiate(&conn, &o, &r), known ? 0 : SNIC_EINVAL);
         if (known)
             assert_int_equal(conn.flags, 0);
-        init_of(&r, 7, 38, flag | (i >= 32 ? SNIC_FUSE_INIT_EXT : 0));
+        uint64_t with = flag == SNIC_FUSE_SECURITY_CTX ? SNIC_FUSE_CREATE_SUPP_GROUP : 0;
+        init_of(&r, 7, 38, flag | with | (i >= 32 ? SNIC_FUSE_INIT_EXT : 0));
         assert_int_equal(snic_fuse_negotiate(&conn, &plain, &r), 0);
         assert_true((conn.flags & flag) == (ours ? flag : 0));
         assert_true((conn.offered & flag) == flag);
@@ -104,6 +105,11 @@ static void test_fuse_negotiate_flags(void **state)
     both.flags = SNIC_FUSE_HANDLE_KILLPRIV;
     assert_int_equal(snic_fuse_negotiate(&conn, &both, &r), 0);
     assert_true(conn.flags == SNIC_FUSE_HANDLE_KILLPRIV);
+    /* Linux before 6.3: contexts without their length. */
+    init_of(&r, 7, 38, SNIC_FUSE_SECURITY_CTX | SNIC_FUSE_INIT_EXT);
+    both.flags = SNIC_FUSE_SECURITY_CTX;
+    assert_int_equal(snic_fuse_negotiate(&conn, &both, &r), 0);
+    assert_true(conn.flags == SNIC_FUSE_INIT_EXT);
 }
 
 /* What the kernel may send at most, by what it knows. */

@@ -31,7 +31,8 @@ struct served {
     int closed, result;
     unsigned char *bytes;
     uint64_t size;
-    struct snic_fusedev_call *waits; /* a lock */
+    struct snic_fusedev_call *waits[HELD]; /* locks */
+    uint32_t waits_count, waits_most;
     struct snic_fusedev_call *held[HELD];
     uint32_t held_count;
     int hold;
@@ -119,6 +120,12 @@ static void serve_write(struct served *s, struct snic_fusedev_call *c, struct sn
     (void)snic_fusedev_reply(c, a);
 }
 
+static void serve_wait(struct served *s, struct snic_fusedev_call *c)
+{
+    s->waits[s->waits_count++] = c;
+    s->waits_most = (uint32_t)snic_max_u64(s->waits_most, s->waits_count);
+}
+
 static void serve(struct served *s, struct snic_fusedev_call *c)
 {
     const struct snic_fuse_request *r = &c->request;
@@ -151,7 +158,7 @@ static void serve(struct served *s, struct snic_fusedev_call *c)
         break;
     case SNIC_FUSE_SETLKW:
         if (r->in.lk.lk.type != SNIC_FUSE_UNLCK && !c->interrupted)
-            s->waits = c;
+            serve_wait(s, c);
         else
             (void)snic_fusedev_reply_error(c, c->interrupted ? SNIC_EINTR : 0);
         break;
@@ -192,10 +199,12 @@ static void on_interrupt(void *ctx, struct snic_fusedev_call *c)
     struct served *s = ctx;
 
     s->interrupts++;
-    if (c == s->waits) {
-        s->waits = NULL;
-        (void)snic_fusedev_reply_error(c, SNIC_EINTR);
-    }
+    for (uint32_t i = 0; i < s->waits_count; i++)
+        if (c == s->waits[i]) {
+            s->waits[i] = s->waits[--s->waits_count];
+            (void)snic_fusedev_reply_error(c, SNIC_EINTR);
+            return;
+        }
 }
 
 static void on_closed(void *ctx, int result)
@@ -403,6 +412,40 @@ static int body_lock(struct served *s)
     return 0;
 }
 
+/* More locks wait than there is memory for requests: the others are refused, all else is served,
+ * and those that wait can be killed. */
+static int body_locks(struct served *s)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 10};
+    pid_t pids[8];
+    char path[4096];
+    struct stat st;
+    int refused = 0;
+    int status;
+    int fd;
+
+    path_of(s, path, sizeof(path), "data");
+    fd = open(path, O_RDWR);
+    CHECK(1, fd >= 0 && fcntl(fd, F_SETLK, &l) == 0);
+    for (int i = 0; i < 8; i++) {
+        pids[i] = fork();
+        CHECK(2, pids[i] >= 0);
+        if (pids[i] == 0)
+            _exit(fcntl(fd, F_SETLKW, &l) != 0 && errno == ENOLCK ? 77 : 1);
+    }
+    for (; refused < 6; refused++) /* calls_max is 4 */
+        CHECK(3, wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 77);
+    for (int i = 0; i < 20; i++)
+        CHECK(4, stat(path, &st) == 0);
+    l.l_type = F_UNLCK;
+    CHECK(5, fcntl(fd, F_SETLK, &l) == 0);
+    for (int i = 0; i < 8; i++)
+        (void)kill(pids[i], SIGKILL);
+    for (int i = 0; i < 2; i++)
+        CHECK(6, wait(&status) > 0 && WIFSIGNALED(status));
+    return 0;
+}
+
 /* The size that the kernel has cached is the old one until it is notified. */
 static int body_notify(struct served *s)
 {
@@ -464,8 +507,20 @@ static void test_fusedev_lock_that_waits_is_interrupted(void **state)
     begin(&s, 4);
     run(&s, body_lock);
     assert_true(s.interrupts > 0);
-    assert_null(s.waits);
+    assert_int_equal(s.waits_count, 0);
     end(&s);
+}
+
+static void test_fusedev_locks_that_wait_leave_memory(void **state)
+{
+    struct served s;
+
+    (void)state;
+    begin(&s, 4);
+    run(&s, body_locks);
+    assert_int_equal(s.waits_most, 2);
+    end(&s);
+    assert_int_equal(s.waits_count, 0);
 }
 
 static void test_fusedev_notified_kernel_refreshes_attributes(void **state)
@@ -508,7 +563,8 @@ static void test_fusedev_bad_options_refused(void **state)
     char long_name[100];
     struct snic_fusedev_ops ops = {
         .ops_size = sizeof(ops), .request = no_request, .closed = no_close};
-    struct snic_fusedev_opts o = {.opts_size = sizeof(o), .ops = &ops, .fd = 0};
+    struct snic_fusedev_opts o = {
+        .opts_size = sizeof(o), .ops = &ops, .fd = 0, .offer = {.offer_size = sizeof(o.offer)}};
     struct snic_loop *loop = NULL;
     int fd = -7;
 
@@ -530,6 +586,15 @@ static void test_fusedev_bad_options_refused(void **state)
     o.offer.max_write = SNIC_FUSE_WRITE_MAX + 1;
     assert_int_equal(snic_fusedev_memsize(&o), 0);
     o.offer.max_write = 4096;
+    assert_true(snic_fusedev_memsize(&o) > 0);
+    o.offer.flags = SNIC_FUSE_OVER_IO_URING; /* the kernel would wait for rings */
+    assert_int_equal(snic_fusedev_memsize(&o), 0);
+    o.offer.flags = SNIC_FUSE_PASSTHROUGH; /* the codec does not have it */
+    assert_int_equal(snic_fusedev_memsize(&o), 0);
+    o.offer.flags = 0;
+    o.offer.page_bytes = 5000;
+    assert_int_equal(snic_fusedev_memsize(&o), 0);
+    o.offer.page_bytes = 0;
     ops.closed = NULL;
     assert_int_equal(snic_fusedev_memsize(&o), 0);
     snic_loop_close(loop);
@@ -547,6 +612,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fusedev_bad_options_refused),
         cmocka_unit_test(test_fusedev_kernel_uses_names_and_bytes),
         cmocka_unit_test(test_fusedev_lock_that_waits_is_interrupted),
+        cmocka_unit_test(test_fusedev_locks_that_wait_leave_memory),
         cmocka_unit_test(test_fusedev_notified_kernel_refreshes_attributes),
         cmocka_unit_test(test_fusedev_no_memory_for_more_requests),
     };
