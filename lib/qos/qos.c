@@ -573,7 +573,7 @@ size_t snic_qos_memsize(const struct snic_io *inner, const struct snic_qos_opts 
     if (qos_options(&o, &g, &t, inner, in) != NULL)
         return 0;
     (void)qos_place(&a, &o, &g, &engine);
-    return a.used == SIZE_MAX ? 0 : (size_t)snic_align_up(a.used, SNIC_QOS_ALIGN);
+    return a.used == SIZE_MAX ? 0 : a.used;
 }
 
 int snic_qos_open(struct snic_io **out, void *mem, size_t mem_size, struct snic_io *inner,

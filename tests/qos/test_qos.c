@@ -177,7 +177,6 @@ static void test_qos_memory_short_or_unaligned_refused(void **state)
     (void)state;
     rig_open(&g, NULL);
     size_t size = snic_qos_memsize(g.io, &o);
-    assert_int_equal(size % SNIC_QOS_ALIGN, 0); /* aligned_alloc() requires it */
     unsigned char *mem = support_guard_alloc(size + SNIC_QOS_ALIGN, SNIC_QOS_ALIGN);
     assert_int_equal(snic_qos_open(&out, mem, size - 1, g.io, &o), SNIC_ENOSPC);
     assert_int_equal(snic_qos_open(&out, mem + 64, size, g.io, &o), SNIC_EINVAL);
