@@ -11,7 +11,8 @@
  * file is written beside its name and renamed when it is durable.
  *
  * What has begun continues when the node has no lease for a moment: a page is read again, a record
- * written again (which does nothing if it was written), for ten seconds without success.
+ * written again (which does nothing if it was written, but counts as one that existed with
+ * --if-absent), until nothing has succeeded for ten seconds.
  */
 #include "cluster.h"
 #include "ctl.h"
@@ -29,15 +30,23 @@
 #define BACKUP_VERSION 1u
 #define BACKUP_BLOCK ((size_t)1 << 20)
 #define BACKUP_BLOCK_MAX ((uint32_t)1 << 30)
-#define BACKUP_TRIES 2000u /* one after the other without success, with a pause each */
+#define BACKUP_PATIENCE_S 10 /* without success */
 #define BACKUP_PAUSE_NS 5000000
 #define RESTORE_AHEAD 64u /* commands without a reply */
 
-static void backup_pause(void)
+/* After a failure, which is the first if *since is 0. @return 0: none has succeeded for too long */
+static int backup_pause(time_t *since)
 {
     const struct timespec pause = {.tv_nsec = BACKUP_PAUSE_NS};
+    struct timespec now;
 
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    if (*since == 0)
+        *since = now.tv_sec;
+    if (now.tv_sec - *since > BACKUP_PATIENCE_S)
+        return 0;
     (void)nanosleep(&pause, NULL);
+    return 1;
 }
 
 struct backup {
@@ -96,20 +105,20 @@ static void backup_record(struct backup *b, const struct ctl_reply *key,
     b->records++;
 }
 
-/* A command's reply, which is no error: what fails for a moment is tried again, at most @p tries
- * times. */
+/* A command's reply, which is no error: with @p patient what fails for a moment is tried again. */
 static void backup_command(struct ctl_link *l, struct ctl_reply *r, const struct snic_iov *argv,
-                           size_t count, uint32_t tries)
+                           size_t count, int patient)
 {
-    for (;; tries--) {
+    time_t since = 0;
+
+    for (;;) {
         ctl_link_send(l, argv, count);
         ctl_link_take(l, r);
         if (r->type != '-')
             return;
-        if (tries == 0 || !ctl_reply_passing(r))
+        if (!patient || !ctl_reply_passing(r) || !backup_pause(&since))
             ex_die("%s: %s", l->address, r->text);
         ctl_reply_free(r);
-        backup_pause();
     }
 }
 
@@ -120,7 +129,7 @@ static void backup_single(struct backup *b, struct ctl_link *l, const struct ctl
         {(void *)(uintptr_t) "STORE", 5}, {(void *)(uintptr_t) "GET", 3}, {key->text, key->size}};
     struct ctl_reply r;
 
-    backup_command(l, &r, argv, 3, BACKUP_TRIES);
+    backup_command(l, &r, argv, 3, 1);
     if (r.count == 8 && r.items[0].number == 0 && r.items[7].type == '$')
         backup_record(b, key, &r.items[7], (uint64_t)r.items[4].number);
     ctl_reply_free(&r);
@@ -137,7 +146,7 @@ static int backup_page(struct backup *b, struct ctl_link *l, char **cursor, size
     const struct ctl_reply *keys;
     struct ctl_reply r;
 
-    backup_command(l, &r, argv, 5, *size > 0 ? BACKUP_TRIES : 0);
+    backup_command(l, &r, argv, 5, *size > 0); /* the first one fails at once */
     if (r.type != '*' || r.count != 2)
         ex_die("%s: a reply is malformed", l->address);
     keys = &r.items[1];
@@ -290,7 +299,7 @@ struct restore {
     struct restore_record ahead[RESTORE_AHEAD]; /* a ring, in the order of the replies */
     uint32_t first;
     uint32_t count;
-    uint32_t failed; /* replies since the last one without an error */
+    time_t failing; /* since then each reply is an error; 0: the last one is none */
     uint64_t written;
     uint64_t present;
 };
@@ -319,10 +328,11 @@ static void restore_send(struct restore *o, const struct restore_record *record)
 }
 
 /* The outcome of a write is unknown when its node lost the lease meanwhile: it is written again. */
-static int restore_repeat(const struct restore *o, const struct ctl_reply *r)
+static int restore_repeat(struct restore *o, const struct ctl_reply *r)
 {
-    return (o->written > 0 || o->present > 0) && o->failed < BACKUP_TRIES &&
-           (ctl_reply_passing(r) || strncmp(r->text, "UNKNOWN", 7) == 0);
+    return (o->written > 0 || o->present > 0) &&
+           (ctl_reply_passing(r) || strncmp(r->text, "UNKNOWN", 7) == 0) &&
+           backup_pause(&o->failing);
 }
 
 /* The oldest command's reply; one that failed for a moment is sent again, behind the others. */
@@ -337,13 +347,12 @@ static void restore_reply(struct restore *o)
                o->written);
     o->first = (o->first + 1) % RESTORE_AHEAD;
     o->count--;
-    o->failed = r.type == '-' ? o->failed + 1 : 0;
     o->written += r.type == '+';
     o->present += r.type == '_';
-    if (r.type == '-') {
-        backup_pause();
+    if (r.type == '-')
         restore_send(o, &record);
-    }
+    else
+        o->failing = 0;
     ctl_reply_free(&r);
 }
 
@@ -380,7 +389,7 @@ static uint64_t restore_count(struct ctl_link *l)
 
         struct ctl_reply page;
 
-        backup_command(l, &page, argv, 4, BACKUP_TRIES);
+        backup_command(l, &page, argv, 4, 1);
         ctl_reply_free(&r); /* the cursor's memory */
         r = page;
         if (r.type != '*' || r.count != 2)
