@@ -20,10 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#define DPU_LOCK_TRIES 120 /* of 50 ms */
 
 struct peer {
     struct peer *next;
@@ -134,20 +131,6 @@ static void peer_close(struct peer *p)
     free(p);
 }
 
-/* The kernel keeps a killed process's locks until what it had at the disk is done. */
-static void dpu_open(struct dpu *d, const char *path)
-{
-    const struct timespec pause = {0, 50000000};
-    char why[SV_WHY];
-    int rc = sv_image_open(&d->image, d->loop, path, d->locks, why);
-    for (int n = 0; rc == SNIC_EBUSY && n < DPU_LOCK_TRIES; n++) {
-        (void)nanosleep(&pause, NULL);
-        rc = sv_image_open(&d->image, d->loop, path, d->locks, why);
-    }
-    if (rc != 0)
-        ex_die("cannot serve image '%s': %s", path, why);
-}
-
 /* At the top level: closing runs the loop. */
 static void dpu_reap(struct dpu *d, int all)
 {
@@ -192,6 +175,7 @@ static int dpu_run(struct dpu *d)
 int main(int argc, char **argv)
 {
     struct dpu d = {0};
+    char why[SV_WHY];
     int rc;
     if (argc != 3 || argv[1][0] == '-') {
         int help = argc == 2 && strcmp(argv[1], "--help") == 0;
@@ -204,7 +188,8 @@ int main(int argc, char **argv)
         ex_die("the path of the socket is too long");
     d.socket = argv[2];
     d.loop = ex_loop_open(0);
-    dpu_open(&d, argv[1]);
+    if (sv_image_open(&d.image, d.loop, argv[1], d.locks, why) != 0)
+        ex_die("cannot serve image '%s': %s", argv[1], why);
     rc = dpu_run(&d);
     sv_image_close(&d.image);
     snic_loop_close(d.loop);

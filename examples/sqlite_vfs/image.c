@@ -9,7 +9,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SV_LOCK_TRIES 120 /* of 50 ms */
 
 void *sv_memory(size_t size)
 {
@@ -107,8 +110,8 @@ static int sv_image_mount(struct sv_image *m, struct snic_loop *loop, const char
     return rc == 0 ? 0 : sv_failed(why, "cannot mount the image", path, rc, 0);
 }
 
-int sv_image_open(struct sv_image *m, struct snic_loop *loop, const char *path, const char *locks,
-                  char *why)
+static int sv_image_try(struct sv_image *m, struct snic_loop *loop, const char *path,
+                        const char *locks, char *why)
 {
     int rc;
     memset(m, 0, sizeof(*m));
@@ -118,6 +121,19 @@ int sv_image_open(struct sv_image *m, struct snic_loop *loop, const char *path, 
         rc = sv_locks_prepare(m, locks, why);
     if (rc != 0)
         sv_image_close(m);
+    return rc;
+}
+
+int sv_image_open(struct sv_image *m, struct snic_loop *loop, const char *path, const char *locks,
+                  char *why)
+{
+    const struct timespec pause = {0, 50000000};
+    int rc = sv_image_try(m, loop, path, locks, why);
+    /* The kernel keeps an ended process's locks until what it had at the disk is done. */
+    for (int n = 0; rc == SNIC_EBUSY && n < SV_LOCK_TRIES; n++) {
+        (void)nanosleep(&pause, NULL);
+        rc = sv_image_try(m, loop, path, locks, why);
+    }
     return rc;
 }
 

@@ -22,7 +22,8 @@ int sv_failed(char *why, const char *what, const char *path, int rc, int os_erro
 /**
  * Open and mount, and format a file that is nothing but a hole; make @p locks, or empty it, and
  * keep other mounts out of it.
- * @return 0; SNIC_E*, with the reason in @p why
+ * An image that another process has is waited for, six seconds.
+ * @return 0; SNIC_EBUSY another process has it, or the folder; SNIC_E*; with the reason in @p why
  */
 int sv_image_open(struct sv_image *m, struct snic_loop *loop, const char *path, const char *locks,
                   char *why);

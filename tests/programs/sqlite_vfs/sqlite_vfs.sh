@@ -97,6 +97,20 @@ refused "a script" "$dir/script/a.db"
 grep -q 'neither an image' "$dir/out" || fail "no message about a file that is no image"
 cmp "$0" "$dir/script" || fail "the file that is no image was changed"
 
+# An image is opened by one process at a time.
+mkfifo "$dir/in"
+sqlite3 -batch -cmd ".load $ext" -cmd ".open file:$image/wal.db?vfs=snicstore" \
+    <"$dir/in" >"$dir/first" 2>&1 &
+first=$!
+exec 3>"$dir/in"
+echo "select count(*) from sqlite_master;" >&3
+for _ in $(seq 300); do [ -s "$dir/first" ] && break; sleep 0.1; done
+[ -s "$dir/first" ] || fail "the first process did not open the image"
+refused "an image that another process has" "$image/wal.db"
+grep -q 'in use by another process' "$dir/out" || fail "no message about the other process"
+exec 3>&-
+wait "$first" || fail "the process that had the image"
+
 # The lock folder may be a link to a folder with other files: a mount removes its own files only.
 rm -rf "$image.locks"
 mkdir "$dir/shared"
