@@ -191,7 +191,7 @@ void ds_put_failure(struct ds_request *r, int error)
         ds_error(out, "TRYAGAIN the node has no room for the command at the moment, or other "
                       "writes came first too often; nothing was written");
         break;
-    case SNIC_ENOSPC:
+    case SNIC_ENOSPC: /* lib/storeclient knows it by its first words: another OOM is passing */
         ds_error(out, "OOM no space left: the log (--log-size) is full, or --keys keys exist: "
                       "delete keys");
         break;

@@ -36,7 +36,7 @@
  *
  *    They name the last refusal of the nodes, for which the client tried until the time was over:
  *    ENOQUORUM fewer nodes than needed have all keys; ESTALE none serves (no majority is heard, or
- *    it learns); EAGAIN a node was busy; ETIMEDOUT no node answered at all.
+ *    it learns); EAGAIN a node was busy, or had no memory; ETIMEDOUT no node answered at all.
  *
  * snic_storeclient_result_text() has the words for messages: those of snic_strerror() are of other
  * uses of the numbers.

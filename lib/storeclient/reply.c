@@ -15,10 +15,19 @@ static const struct {
     const char *word;
     int error;
 } storeclient_errors[] = {
-    {"NOREPLICAS", SNIC_ENOQUORUM}, {"CLUSTERDOWN", SNIC_ESTALE}, {"LOADING", SNIC_ESTALE},
-    {"TRYAGAIN", SNIC_EAGAIN},      {"UNKNOWN", SNIC_EUNKNOWN},   {"NOAUTH", SNIC_EACCES},
-    {"WRONGPASS", SNIC_EACCES},     {"NOPERM", SNIC_EACCES},      {"DENIED", SNIC_EACCES},
-    {"OOM", SNIC_ENOSPC},
+    {"NOREPLICAS", SNIC_ENOQUORUM},
+    {"CLUSTERDOWN", SNIC_ESTALE},
+    {"LOADING", SNIC_ESTALE},
+    {"TRYAGAIN", SNIC_EAGAIN},
+    {"UNKNOWN", SNIC_EUNKNOWN},
+    {"NOAUTH", SNIC_EACCES},
+    {"WRONGPASS", SNIC_EACCES},
+    {"NOPERM", SNIC_EACCES},
+    {"DENIED", SNIC_EACCES},
+    {"OOM no space", SNIC_ENOSPC},
+    {"OOM", SNIC_EAGAIN}, /* memory, for the moment */
+    {"ERR value is longer", SNIC_EMSGSIZE},
+    {"ERR the command is longer", SNIC_EMSGSIZE}, /* or its value than --value-max */
 };
 
 static int storeclient_error_of(const char *line, uint32_t size)

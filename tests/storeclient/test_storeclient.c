@@ -376,7 +376,10 @@ static void test_storeclient_refusals_are_certain(void **state)
                     {"-LOADING x\r\n", SNIC_ESTALE, "learn the keys"},
                     {"-TRYAGAIN x\r\n", SNIC_EAGAIN, "no room"},
                     {"-NOREPLICAS x\r\n", SNIC_ENOQUORUM, "fewer nodes"},
-                    {"-OOM x\r\n", SNIC_ENOSPC, "no space"},
+                    {"-OOM no space left: x\r\n", SNIC_ENOSPC, "no space"},
+                    {"-OOM out of memory\r\n", SNIC_EAGAIN, "no room"},
+                    {"-ERR value is longer than 9 bytes\r\n", SNIC_EMSGSIZE, "than the nodes take"},
+                    {"-ERR the command is longer than 9 bytes\r\n", SNIC_EMSGSIZE, "a value"},
                     {"-ERR unknown command\r\n", SNIC_EPROTO, "STORE"},
                     {"-UNKNOWN x\r\n", SNIC_EUNKNOWN, "outcome unknown"}};
     /* So near that no attempt is open when the time ends: its outcome would not be known. */
