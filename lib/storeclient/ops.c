@@ -14,6 +14,12 @@ static int storeclient_op_is_write(const struct snic_storeclient_op *op)
     return op->kind != SNIC_STORE_GET;
 }
 
+/* Nothing of the operation is under way that could still be executed. */
+static int storeclient_op_is_certain(const struct snic_storeclient_op *op)
+{
+    return op->unanswered == 0;
+}
+
 static void storeclient_op_move(struct snic_storeclient_op *op, struct snic_link *list,
                                 uint32_t state)
 {
@@ -88,6 +94,8 @@ void storeclient_op_begin(struct snic_storeclient *c, struct snic_storeclient_op
 static int storeclient_op_send(struct snic_storeclient *c, struct snic_storeclient_op *op)
 {
     int n = storeclient_node_choose(c, op->tried);
+    if (storeclient_op_is_certain(op))
+        op->begun_ns = snic_loop_now(c->o.loop); /* its age is that of what may be executed */
     if (n < 0 || storeclient_node_send(&c->node[n], op) != 0)
         return SNIC_EAGAIN;
     op->tried |= 1u << n;
@@ -139,12 +147,6 @@ static void storeclient_op_fire(struct snic_timer *t, uint64_t now_ns)
 
 /* ---- Answers ---- */
 
-/* Nothing of the operation is under way that could still be executed. */
-static int storeclient_op_is_certain(const struct snic_storeclient_op *op)
-{
-    return op->unanswered == 0;
-}
-
 static void storeclient_op_fill(struct snic_storeclient_op *op, const struct storeclient_reply *r)
 {
     op->version = (uint64_t)r->field[STORECLIENT_F_VERSION];
@@ -153,7 +155,7 @@ static void storeclient_op_fill(struct snic_storeclient_op *op, const struct sto
     op->out_size = (uint32_t)r->value_size;
 }
 
-/* The bound of the sessions: the first attempt may begin anew, knowing more. */
+/* The bound of the sessions: the first attempt may begin anew, at once if it knows more now. */
 static void storeclient_op_not_tried(struct snic_storeclient *c, struct snic_storeclient_op *op,
                                      const struct storeclient_reply *r)
 {
@@ -161,9 +163,11 @@ static void storeclient_op_not_tried(struct snic_storeclient *c, struct snic_sto
         storeclient_op_end(c, op, SNIC_EUNKNOWN);
         return;
     }
+    uint64_t seen = (uint64_t)r->field[STORECLIENT_F_SEEN];
+    uint64_t pause_ns = seen != op->seen ? 0 : c->o.retry_ns;
     op->sequence = ++c->sequence;
-    op->seen = (uint64_t)r->field[STORECLIENT_F_SEEN];
-    storeclient_op_again(c, op, 0);
+    op->seen = seen;
+    storeclient_op_again(c, op, pause_ns);
 }
 
 /* A refusal, after which nothing was written by this attempt. */

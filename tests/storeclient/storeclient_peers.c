@@ -106,7 +106,7 @@ struct peers_key *peers_key(struct peers *p, const void *key, uint32_t size)
 }
 
 struct peers_options {
-    uint64_t ttl_ms, version, client, sequence, seen;
+    uint64_t ttl_ms, version, client, sequence, seen, age_ms;
     int keep, absent, present, by_version;
 };
 
@@ -131,6 +131,7 @@ static void peers_parse(const struct peers_request *r, uint32_t i, struct peers_
             o->client = strtoull(r->arg[i], NULL, 10);
             o->sequence = strtoull(r->arg[i + 1], NULL, 10);
             o->seen = strtoull(r->arg[i + 2], NULL, 10);
+            o->age_ms = strtoull(r->arg[i + 3], NULL, 10);
             i += 4;
         } else {
             assert_string_equal(w, "CONFIRM");
@@ -139,8 +140,15 @@ static void peers_parse(const struct peers_request *r, uint32_t i, struct peers_
 }
 
 /* Sessions: 1 if that decides it. */
-static int peers_session(struct peers_key *k, const struct peers_options *o, struct peers_answer *a)
+static int peers_session(const struct peers *p, struct peers_key *k, const struct peers_options *o,
+                         struct peers_answer *a)
 {
+    if (p->window_ms != 0 && o->age_ms > p->window_ms) {
+        a->result = SNIC_EUNKNOWN;
+        a->out = SNIC_STORE_NOT_TRIED;
+        a->seen = o->seen;
+        return 1;
+    }
     for (uint32_t i = 0; i < PEERS_LIST; i++) {
         if (k->list[i].client == o->client && k->list[i].sequence == o->sequence) {
             a->out = SNIC_STORE_REPEATED;
@@ -186,7 +194,7 @@ static void peers_write(struct peers *p, const struct peers_request *r, struct p
     int put = strcmp(r->arg[1], "PUT") == 0, del = strcmp(r->arg[1], "DEL") == 0;
     peers_parse(r, put ? 4 : 3, &o);
     p->arrived[o.sequence % PEERS_SEQUENCES]++;
-    if (o.client != 0 && peers_session(k, &o, a))
+    if (o.client != 0 && peers_session(p, k, &o, a))
         return;
     if ((o.absent && k->present) || (o.present && !k->present) ||
         (o.by_version && o.version != (k->present ? k->version : 0))) {

@@ -57,6 +57,7 @@ struct peers {
     struct peers_key keys[PEERS_KEYS];
     const char *password;
     uint64_t version;
+    uint64_t window_ms;                 /* of the sessions; 0: without end */
     uint16_t executed[PEERS_SEQUENCES]; /* how often, by sequence */
     uint16_t arrived[PEERS_SEQUENCES];
     struct snic_storeclient *c;

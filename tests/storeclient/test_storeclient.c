@@ -518,6 +518,64 @@ static void test_storeclient_bound_of_the_list_first_attempt_begins_anew(void **
     peers_free(p);
 }
 
+/* Nothing of a write is open that was refused for longer than the sessions' window. */
+static void test_storeclient_refused_for_longer_than_the_window_is_executed(void **state)
+{
+    struct peers *p = fresh();
+    struct call c;
+    (void)state;
+    p->window_ms = 1000;
+    for (uint32_t n = 0; n < PEERS_NODES; n++)
+        p->node[n].refuse = "-CLUSTERDOWN x\r\n";
+    (void)call(p, &c, SNIC_STORE_PUT, "k", "v");
+    assert_int_equal(snic_storeclient_submit(p->c, &c.op), 0);
+    peers_run(p, UINT64_C(3000) * PEERS_MS);
+    for (uint32_t n = 0; n < PEERS_NODES; n++)
+        p->node[n].refuse = NULL;
+    assert_int_equal(ended(p, &c, UINT64_C(20000) * PEERS_MS), 0);
+    assert_int_equal(p->version, 1);
+    peers_free(p);
+}
+
+/* One that is open has its age, and does not begin anew. */
+static void test_storeclient_open_for_longer_than_the_window_is_unknown(void **state)
+{
+    struct peers *p = fresh();
+    struct call c;
+    (void)state;
+    p->window_ms = 500;
+    peers_run(p, UINT64_C(1500) * PEERS_MS);
+    for (uint32_t n = 0; n < PEERS_NODES; n++)
+        p->node[n].mute = 1;
+    (void)call(p, &c, SNIC_STORE_PUT, "k", "v");
+    assert_int_equal(snic_storeclient_submit(p->c, &c.op), 0);
+    peers_run(p, UINT64_C(900) * PEERS_MS);
+    for (uint32_t n = 0; n < PEERS_NODES; n++)
+        p->node[n].mute = 0;
+    assert_int_equal(ended(p, &c, UINT64_C(20000) * PEERS_MS), SNIC_EUNKNOWN);
+    assert_int_equal(p->version, 1);
+    peers_free(p);
+}
+
+/* A refusal with nothing new in it: the next attempt waits. */
+static void test_storeclient_bound_that_stays_is_met_with_pauses(void **state)
+{
+    struct peers *p = fresh();
+    char line[128];
+    struct call c;
+    (void)state;
+    peers_run(p, UINT64_C(1500) * PEERS_MS);
+    (void)snprintf(line, sizeof(line), "*8\r\n:%d\r\n:%d\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n$-1\r\n",
+                   SNIC_EUNKNOWN, SNIC_STORE_NOT_TRIED);
+    for (uint32_t n = 0; n < PEERS_NODES; n++)
+        p->node[n].refuse = line;
+    (void)call(p, &c, SNIC_STORE_PUT, "k", "v");
+    c.op.timeout_ns = UINT64_C(100) * PEERS_MS; /* retry_ns is 10 ms */
+    assert_int_not_equal(do_call(p, &c), 0);
+    assert_in_range(c.op.attempts, 5, 10);
+    peers_free(p);
+}
+
 static void test_storeclient_writes_of_one_key_go_one_after_the_other(void **state)
 {
     struct peers *p = fresh();
@@ -713,6 +771,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_storeclient_bound_with_an_open_attempt_is_unknown),
         cmocka_unit_test(test_storeclient_late_value_of_a_read_is_not_used),
         cmocka_unit_test(test_storeclient_refused_by_one_sent_to_another),
+        cmocka_unit_test(test_storeclient_refused_for_longer_than_the_window_is_executed),
+        cmocka_unit_test(test_storeclient_open_for_longer_than_the_window_is_unknown),
+        cmocka_unit_test(test_storeclient_bound_that_stays_is_met_with_pauses),
         cmocka_unit_test(test_storeclient_writes_of_one_key_go_one_after_the_other),
         cmocka_unit_test(test_storeclient_time_is_over_behind_another),
         cmocka_unit_test(test_storeclient_full_and_stopped),
