@@ -264,7 +264,7 @@ static void request_expire(struct ds_request *r)
 {
     struct ds_shard *s = r->shard;
     struct ds_request *c = request_copy(r);
-    /* SCOPE SYNC that found no room all the time: its client has begun another scope. */
+    /* A scan; SCOPE SYNC that found no room all the time: its client has begun another scope. */
     int open = r->submitted || r->command->visit != NULL;
     int writes = open && (r->command->rules & DS_WRITES) != 0;
 
@@ -273,10 +273,10 @@ static void request_expire(struct ds_request *r)
     if (writes)
         ds_error(&c->reply, "UNKNOWN outcome unknown: the write was not acknowledged in time "
                             "(--request-timeout); it may take effect, now or later, or not");
-    else if (r->submitted && snic_replica_serves(snic_store_replica(s->store)))
+    else if (open && snic_replica_serves(snic_store_replica(s->store)))
         ds_error(&c->reply, "TRYAGAIN the read was not answered in time (--request-timeout)");
     else
-        ds_put_failure(c, r->submitted ? SNIC_ESTALE : SNIC_EAGAIN);
+        ds_put_failure(c, open ? SNIC_ESTALE : SNIC_EAGAIN);
     r->ghost = 1;
     s->errors++;
     if (c->home == s)

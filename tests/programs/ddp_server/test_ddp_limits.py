@@ -145,6 +145,22 @@ def test_scans_of_costly_patterns(binary):
         refused(c.cmd("SCAN", "0", "MATCH", "*" * 10000), "1024")
 
 
+def test_scans_that_are_late(binary):
+    """Nothing was to be written, and the node had room for them."""
+    with Cluster(binary, nodes=1, options=["--request-timeout", "1"]).found() as k:
+        k.put(0, (("a" * 1000 + "%d" % i, "v") for i in range(1000)))
+        costly = "*" + "a" * 500 + "b"
+        late = []
+        with k.conn(0) as c:
+            while not late:
+                for _ in range(10):
+                    c.send("KEYS", costly)
+                replies = [conclusive(c.reply()) for _ in range(10)]
+                late = [r for r in replies if r != []]
+        for reply in late:
+            refused(reply, "TRYAGAIN", "not answered in time", "--request-timeout")
+
+
 def test_large_replies(binary):
     with Cluster(binary, nodes=1, options=["--value-max", "1M", "--maxmemory-clients", "0"]
                  ).found() as k:
