@@ -279,6 +279,30 @@ static int members_runs(struct ds_request *r, const struct snic_replica_request 
     return 1;
 }
 
+/*
+ * A node that moves, and clients have an address of it: STORE NODES would name that for ever, right
+ * or not. With one of IPv6 a view may have no room for the other.
+ * @return 1: it is so, and the error is put
+ */
+static int members_astray(struct ds_request *r, const struct snic_replica_request *q)
+{
+    struct snic_replica_stats i;
+    const char *known;
+    char text[64];
+
+    if (q->kind != SNIC_MEMBER_REPLACE || q->addr == NULL || q->client_addr != NULL ||
+        q->addr->family == SNIC_NET_IPV6)
+        return 0;
+    snic_replica_get_stats(snic_store_replica(r->shard->store), &i);
+    known = ds_state_client(r->shard->node->config, &i.member.view, q->node, text);
+    if (known != NULL)
+        ds_error(&r->reply,
+                 "ERR clients reach node %u at %s: with another address name where they reach it "
+                 "then, too (--client)",
+                 q->node, known);
+    return known != NULL;
+}
+
 /* A shard that has the change already counts in `number`, so that a request can be repeated. */
 void ds_visit_members(struct ds_request *r)
 {
@@ -288,7 +312,8 @@ void ds_visit_members(struct ds_request *r)
 
     if (resp_arg_is(&r->argv[1], "override")) {
         members_override(r);
-    } else if (members_request(r, &q, &addrs) == 0 && !members_runs(r, &q)) {
+    } else if (members_request(r, &q, &addrs) == 0 && !members_astray(r, &q) &&
+               !members_runs(r, &q)) {
         rc = snic_replica_reconfigure(snic_store_replica(r->shard->store), &q);
         r->number = rc == SNIC_EEXIST || rc == SNIC_ENOENT;
         if (rc != 0 && !r->number)

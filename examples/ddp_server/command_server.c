@@ -524,20 +524,6 @@ void ds_cmd_cluster(struct ds_call *k)
     }
 }
 
-/* Where clients reach a node of the configuration in force: the view has it of one that was added
- * or moved, --clients of others. @return NULL: not known */
-static const char *nodes_address(const struct ds_config *c, const struct snic_member_view *v,
-                                 uint32_t node, char text[64])
-{
-    struct snic_net_addr a;
-
-    if (v->configured != 0 && (v->configured >> node & 1) == 0)
-        return NULL;
-    if (snic_replica_client_addr(v, node, &a) == 0 && snic_net_addr_format(&a, text, 64) >= 0)
-        return text;
-    return node < c->clients_count ? c->clients[node] : NULL;
-}
-
 /* STORE NODES: for snicstore/storeclient.h and `ctl`. */
 void ds_cmd_nodes(struct ds_call *k)
 {
@@ -555,7 +541,7 @@ void ds_cmd_nodes(struct ds_call *k)
     ds_info_sum(n, &s, &serving);
     ds_state_get(&n->shards[0], &s);
     for (uint32_t i = 0; i < DS_NODES_MAX; i++) {
-        address[i] = nodes_address(n->config, &s.replica.member.view, i, text[i]);
+        address[i] = ds_state_client(n->config, &s.replica.member.view, i, text[i]);
         count += address[i] != NULL;
     }
     resp_put_count(k->reply, '*', 1 + count);

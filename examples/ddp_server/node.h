@@ -432,6 +432,9 @@ uint32_t ds_learned_percent(const struct snic_replica_stats *i);
 void ds_state_progress(struct ds_shard *s, uint64_t now_ns);
 /** The error of an operation. */
 void ds_put_failure(struct ds_request *r, int error);
+/** Where clients reach a node of the configuration in force. @return NULL: not known */
+const char *ds_state_client(const struct ds_config *c, const struct snic_member_view *v,
+                            uint32_t node, char text[64]);
 /** Publish the shard's snapshot; from its loop. */
 void ds_state_publish(struct ds_shard *s);
 /** Stop accepting, answer what is under way, stop the node. [any thread] */

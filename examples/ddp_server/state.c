@@ -168,6 +168,19 @@ static void state_put_no_quorum(struct ds_shard *s, struct resp_reply *reply, ui
              copies > i.min_full ? "COPIES" : "--min-full");
 }
 
+/* The view has it of one that was added or moved, --clients of others. */
+const char *ds_state_client(const struct ds_config *c, const struct snic_member_view *v,
+                            uint32_t node, char text[64])
+{
+    struct snic_net_addr a;
+
+    if (v->configured != 0 && (v->configured >> node & 1) == 0)
+        return NULL;
+    if (snic_replica_client_addr(v, node, &a) == 0 && snic_net_addr_format(&a, text, 64) >= 0)
+        return text;
+    return node < c->clients_count ? c->clients[node] : NULL;
+}
+
 void ds_put_failure(struct ds_request *r, int error)
 {
     struct resp_reply *out = &r->reply;

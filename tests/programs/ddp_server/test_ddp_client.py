@@ -139,8 +139,11 @@ def test_a_node_is_replaced_elsewhere(binary, program):
         for i in range(3):
             k.wait(i)
         k.kill(2)
-        run(binary, "ctl", "replace", "--config", conf, "--node", "2", "--address",
-            address(k.peers[3]), "--client", address(k.ports[3]))
+        replace = (binary, "ctl", "replace", "--config", conf, "--node", "2", "--address",
+                   address(k.peers[3]))
+        # STORE NODES would name the address where it was
+        assert "reach node 2 at " + address(k.ports[2]) in run(*replace, code=1)
+        run(*replace, "--client", address(k.ports[3]))
         peers = [address(k.peers[i]) for i in (0, 1, 3)]
         k.peers[2], k.ports[2] = k.peers[3], k.ports[3]
         os.rename(os.path.join(k.directory, "2"), os.path.join(k.directory, "old"))
