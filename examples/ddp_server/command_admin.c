@@ -303,6 +303,47 @@ static int members_astray(struct ds_request *r, const struct snic_replica_reques
     return known != NULL;
 }
 
+/* Would shard S of both need one port? */
+static int members_overlap(const struct snic_net_addr *a, const struct snic_net_addr *b,
+                           uint32_t shards)
+{
+    return a->family == b->family && a->node == b->node &&
+           memcmp(a->ip, b->ip, sizeof(a->ip)) == 0 &&
+           (uint32_t)(a->port > b->port ? a->port - b->port : b->port - a->port) < shards;
+}
+
+/*
+ * The address is that of another node, as --peers of this one have it: the node would never be
+ * heard there. One that a view has with its address for clients was added or has moved: --peers may
+ * be older than that.
+ * @return 1: it is so, and the error is put
+ */
+static int members_taken(struct ds_request *r, const struct snic_replica_request *q)
+{
+    const struct ds_config *c = r->shard->node->config;
+    struct snic_replica_stats s;
+    const struct snic_member_view *v = &s.member.view;
+
+    if (q->addr == NULL)
+        return 0;
+    snic_replica_get_stats(snic_store_replica(r->shard->store), &s);
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        struct snic_net_addr a = c->addrs[i];
+        struct snic_net_addr client;
+
+        a.port = (uint16_t)(a.port + r->shard->index);
+        if (i == q->node || (v->configured >> i & 1) == 0 ||
+            (i != c->node && snic_replica_client_addr(v, i, &client) == 0) ||
+            !members_overlap(&a, q->addr, r->shard->node->count))
+            continue;
+        ds_error(&r->reply, "ERR %.*s has a port of node %u, by --peers of node %u",
+                 (int)snic_min_u64(r->argv[3].size, 128), (const char *)r->argv[3].data, i,
+                 (uint32_t)c->node);
+        return 1;
+    }
+    return 0;
+}
+
 /* A shard that has the change already counts in `number`, so that a request can be repeated. */
 void ds_visit_members(struct ds_request *r)
 {
@@ -312,8 +353,8 @@ void ds_visit_members(struct ds_request *r)
 
     if (resp_arg_is(&r->argv[1], "override")) {
         members_override(r);
-    } else if (members_request(r, &q, &addrs) == 0 && !members_astray(r, &q) &&
-               !members_runs(r, &q)) {
+    } else if (members_request(r, &q, &addrs) == 0 && !members_taken(r, &q) &&
+               !members_astray(r, &q) && !members_runs(r, &q)) {
         rc = snic_replica_reconfigure(snic_store_replica(r->shard->store), &q);
         r->number = rc == SNIC_EEXIST || rc == SNIC_ENOENT;
         if (rc != 0 && !r->number)

@@ -391,6 +391,11 @@ def test_add_and_remove(binary):
         at = ["--config", conf, "--connect", "127.0.0.1:%d" % k.ports[0]]
         c = k.conn(0)
         k.put(0, (("k%d" % i, str(i)) for i in range(500)))
+        for verb, node in (("add", "3"), ("replace", "2")):  # it would be vacant for ever
+            for i in (0, 1):
+                text = run(binary, "ctl", verb, *at, "--node", node, "--address",
+                           "127.0.0.1:%d" % k.peers[i], code=1)
+                assert "has a port of node %d, by --peers of node 0" % i in text, text
         text = run(binary, "ctl", "add", *at, "--node", "3", "--address",
                    "127.0.0.1:%d" % k.peers[3])
         assert "writes will need 3 nodes with all keys instead of 2" in text, text
