@@ -34,6 +34,12 @@ struct ctl {
     void *secret;
 };
 
+/** The end of a noun behind a number. */
+static inline const char *ctl_s(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* ---- ctl_link.c ---- */
 
 struct ctl_link {

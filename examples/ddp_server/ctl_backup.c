@@ -5,7 +5,7 @@
  *  - head: 8 bytes "snicddpb", u32 version (1), u32 0
  *  - blocks: u32 size (1..2^30), u32 CRC-32C of the size's bytes and the records', then records
  *  - record: u32 key size, u32 value size, u64 TTL in ms (0: none), key, value
- *  - end: u32 0, u32 CRC-32C of that and of what follows, u64 number of records
+ *  - end: u32 0, u32 CRC-32C of that and of what follows, u64 number of records; nothing follows
  *
  * Each key is as it was at one moment of the backup; there is no moment at which all were so. The
  * file is written beside its name and renamed when it is durable.
@@ -166,10 +166,19 @@ static int backup_page(struct backup *b, struct ctl_link *l, char **cursor, size
     return *size == 0;
 }
 
+static const char *backup_made; /* the file beside its name; NULL: none */
+
+/* When ctl ends, whatever the reason. */
+static void backup_discard(void)
+{
+    if (backup_made != NULL)
+        (void)unlink(backup_made);
+}
+
 void ctl_backup(struct ctl_link *l, const struct ctl *c)
 {
     unsigned char head[16] = BACKUP_MAGIC;
-    char temporary[4096];
+    static char temporary[4096];
     struct backup b = {.path = c->file};
     struct stat s;
     char *cursor = NULL;
@@ -185,6 +194,8 @@ void ctl_backup(struct ctl_link *l, const struct ctl *c)
     b.file = fd < 0 ? NULL : fdopen(fd, "wb");
     if (b.file == NULL)
         ex_die("cannot make '%s' (--file): %s", temporary, strerror(errno));
+    backup_made = temporary;
+    (void)atexit(backup_discard);
     snic_put_le32(head + 8, BACKUP_VERSION);
     backup_write(&b, head, sizeof(head));
     while (!backup_page(&b, l, &cursor, &size))
@@ -197,7 +208,9 @@ void ctl_backup(struct ctl_link *l, const struct ctl *c)
     if (fflush(b.file) != 0 || fsync(fileno(b.file)) != 0 || fclose(b.file) != 0 ||
         rename(temporary, c->file) != 0 || ex_folder_sync(c->file) != 0)
         ex_die("cannot write '%s' (--file): %s", c->file, strerror(errno));
-    printf("%" PRIu64 " keys, %" PRIu64 " bytes written to %s\n", b.records, b.bytes, c->file);
+    backup_made = NULL;
+    printf("%" PRIu64 " key%s, %" PRIu64 " bytes written to %s\n", b.records, ctl_s(b.records),
+           b.bytes, c->file);
     free(b.block);
     free(cursor);
 }
@@ -228,6 +241,8 @@ static int restore_block(struct backup *b)
         if (snic_crc32c(snic_crc32c(0, head, 4), count, 8) != snic_get_le32(head + 4) ||
             snic_get_le64(count) != b->records)
             restore_damaged(b, "is damaged at its end");
+        if (fgetc(b->file) != EOF)
+            restore_damaged(b, "has more bytes behind its end");
         return 0;
     }
     if (b->size > BACKUP_BLOCK_MAX)
@@ -343,8 +358,8 @@ static void restore_reply(struct restore *o)
 
     ctl_link_take(o->link, &r);
     if (r.type == '-' && !restore_repeat(o, &r))
-        ex_die("%s: %s; %" PRIu64 " keys were restored before", o->link->address, r.text,
-               o->written);
+        ex_die("%s: %s; %" PRIu64 " key%s restored before", o->link->address, r.text, o->written,
+               o->written == 1 ? " was" : "s were");
     o->first = (o->first + 1) % RESTORE_AHEAD;
     o->count--;
     o->written += r.type == '+';
@@ -417,11 +432,12 @@ void ctl_restore(struct ctl_link *l, const struct ctl *c)
     }
     (void)fclose(b.file);
     free(b.block);
-    printf("%" PRIu64 " keys restored from %s", o.written, c->file);
+    printf("%" PRIu64 " key%s restored from %s", o.written, ctl_s(o.written), c->file);
     if (c->if_absent)
         printf(", %" PRIu64 " existed", o.present);
     keys = restore_count(l);
     if (keys > b.records)
-        printf(", %" PRIu64 " that the file does not have are kept", keys - b.records);
+        printf(", %" PRIu64 " that the file does not have %s kept", keys - b.records,
+               keys - b.records == 1 ? "is" : "are");
     printf("\n");
 }

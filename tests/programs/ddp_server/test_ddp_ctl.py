@@ -109,6 +109,36 @@ def test_founding_ctl_and_backup(binary):
         k.logs(0, "no connection with node 1: key:")
 
 
+def test_backups_that_are_not_whole(binary):
+    """One that cannot be written leaves nothing; one with bytes behind its end is not restored."""
+    with Cluster(binary, nodes=1) as k:
+        k.config = os.path.join(k.directory, "c.conf")
+        run(binary, "found", "--file", k.config, "--peers", "127.0.0.1:%d" % k.peers[0],
+            "--clients", "127.0.0.1:%d" % k.ports[0])
+        k.found()
+        k.put(0, (("k%d" % i, "v" * 100) for i in range(1000)))
+        file = os.path.join(k.directory, "file")
+        ctl = [binary, "ctl", "backup", "--config", k.config, "--file", file]
+        text = run("sh", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$@"', "sh", *ctl, code=1)
+        assert "cannot write" in text, text
+        assert not [n for n in os.listdir(k.directory) if n.startswith("file")]
+        run(*ctl)
+        with open(file, "ab") as f:
+            f.write(b"x")
+        with k.conn(0) as c:
+            assert c.cmd("DEL", "k1") == 1
+            ctl[2] = "restore"
+            assert "behind its end" in run(*ctl, code=1)
+            assert c.cmd("GET", "k1") is None
+            os.truncate(file, os.path.getsize(file) - 1)
+            assert "1000 keys restored" in run(*ctl)
+            assert c.cmd("GET", "k1") == b"v" * 100
+            for i in range(1, 1000):
+                assert c.cmd("DEL", "k%d" % i) == 1
+        ctl[2] = "backup"
+        assert run(*ctl).startswith("1 key, ")
+
+
 def test_ctl_is_stopped(binary):
     """And continued, as by the terminal, while it connects and while it waits for the answer."""
     with Cluster(binary, nodes=1) as k, socket.socket() as s:
