@@ -294,6 +294,7 @@ void ds_client_listen(struct ds_shard *s, struct snic_net_addr *bound)
         ex_die("out of memory for %llu clients: lower --connections",
                (unsigned long long)c->server.conns_max);
     s->framing.limits.bulk_max = (uint32_t)c->value_max;
+    s->framing.bulk_option = "--value-max";
     s->framing.limits.message_max = (uint32_t)c->message_max;
     s->framing.limits.args_max = CLIENT_FRAME_ARGS;
     s->framing.query_max = t->query;

@@ -164,7 +164,7 @@ static enum ds_verdict string_over(struct ds_request *r, struct ds_value *v, uin
 
     if (part->size > r->shard->node->config->value_max ||
         size > r->shard->node->config->value_max) {
-        ds_error(&r->reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+        ds_put_failure(r, SNIC_EMSGSIZE);
         return DS_REPLY;
     }
     if (v->size > 0)
@@ -202,7 +202,7 @@ enum ds_verdict ds_cmd_setrange(struct ds_request *r, struct ds_value *v)
     if (r->argv[3].size > 0) {
         if ((uint64_t)r->u.number <= r->shard->node->config->value_max)
             return string_over(r, v, (uint64_t)r->u.number, &r->argv[3]);
-        ds_error(&r->reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+        ds_put_failure(r, SNIC_EMSGSIZE);
         return DS_REPLY;
     }
     string_number(r, v->size);
@@ -258,7 +258,7 @@ enum ds_verdict ds_cmd_incrbyfloat(struct ds_request *r, struct ds_value *v)
     }
     size = resp_float_print(text, old + r->u.real);
     if (size > r->shard->node->config->value_max) {
-        ds_error(&r->reply, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+        ds_put_failure(r, SNIC_EMSGSIZE);
         return DS_REPLY;
     }
     memcpy(v->room, text, size);

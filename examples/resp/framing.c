@@ -38,7 +38,7 @@ uint32_t resp_framing_error(void *ctx, int error, const unsigned char *data, siz
         f->query_over = 0;
         return 0;
     }
-    n = error == SNIC_EMSGSIZE ? resp_too_long(&f->limits, text)
+    n = error == SNIC_EMSGSIZE ? resp_too_long(&f->limits, f->bulk_option, text)
                                : resp_error(data, size, &f->limits, text);
 
     n = n < max ? n : max;

@@ -12,10 +12,11 @@
 
 struct resp_framing {
     struct resp_limits limits;
-    uint64_t query_max;    /**< client-query-buffer-limit                                  */
-    uint64_t query_limit;  /**< clients ended for it                                       */
-    uint64_t query_logged; /**< of them, as of the last line in the log                    */
-    int query_over;        /**< the connection being framed is ended for it                */
+    const char *bulk_option; /**< that is limits.bulk_max; NULL: none                        */
+    uint64_t query_max;      /**< client-query-buffer-limit                                  */
+    uint64_t query_limit;    /**< clients ended for it                                       */
+    uint64_t query_logged;   /**< of them, as of the last line in the log                    */
+    int query_over;          /**< the connection being framed is ended for it                */
 };
 
 /* frame(), protocol_error() and full() of struct snic_director_user; ctx is a struct resp_framing,

@@ -304,17 +304,21 @@ size_t resp_error(const unsigned char *data, size_t size, const struct resp_limi
     return n < 0 ? 0 : (size_t)n;
 }
 
-size_t resp_too_long(const struct resp_limits *limits, char out[RESP_ERROR_MAX])
+size_t resp_too_long(const struct resp_limits *limits, const char *bulk_option,
+                     char out[RESP_ERROR_MAX])
 {
+    char option[24] = "";
     char args[64] = "";
     int n;
 
+    if (bulk_option != NULL)
+        (void)snprintf(option, sizeof(option), " (%s)", bulk_option);
     if (limits->args_max != 0)
         (void)snprintf(args, sizeof(args), ", or has more than %u of them", limits->args_max);
     n = snprintf(out, RESP_ERROR_MAX,
                  "-ERR the command is longer than %u bytes (--message-max), or one of its "
-                 "arguments than %u%s\r\n",
-                 limits->message_max, limits->bulk_max, args);
+                 "arguments than %u%s%s\r\n",
+                 limits->message_max, limits->bulk_max, option, args);
     return n < 0 ? 0 : (size_t)n;
 }
 

@@ -53,8 +53,10 @@ int resp_skipping(uint64_t state);
 size_t resp_error(const unsigned char *data, size_t size, const struct resp_limits *limits,
                   char out[RESP_ERROR_MAX]);
 
-/** The error line, with CRLF, for a message that was oversized. @return its size */
-size_t resp_too_long(const struct resp_limits *limits, char out[RESP_ERROR_MAX]);
+/** The error line, with CRLF, for a message that was oversized. @p bulk_option: the option that is
+ * bulk_max; NULL: none. @return its size */
+size_t resp_too_long(const struct resp_limits *limits, const char *bulk_option,
+                     char out[RESP_ERROR_MAX]);
 
 struct resp_arg {
     const unsigned char *data;

@@ -94,7 +94,10 @@ def test_keys_and_scans(binary):
         key = "k" * 1024
         assert c.cmd("SET", key, "v" * 2048) == "OK" and c.cmd("GET", key) == b"v" * 2048
         refused(c.cmd("SET", key + "k", "v"), "1024")
-        refused(c.cmd("SETRANGE", key, "2048", "x"), "exceeds")
+        for long in (["SETRANGE", key, "2048", "x"], ["SETRANGE", key, "2049", "x"],
+                     ["APPEND", key, "x"]):
+            refused(c.cmd(*long), "longer than 2048 bytes (--value-max)")
+        refused(c.cmd("SET", key, "v" * 2049), "than 2048 (--value-max)")
         assert c.cmd("EXISTS", *[key] * 4096) == 4096
         refused(c.cmd("EXISTS", *[key] * 10000), "at most 4096 keys")
         refused(c.cmd("CLIENT", "SETNAME", "n" * 64), "63 bytes")

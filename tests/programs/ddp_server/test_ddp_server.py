@@ -151,7 +151,7 @@ def test_refused_by_name(binary):
         refused(c.cmd("NOPE", "x"), "unknown command")
         refused(c.cmd("SET", "k" * 1025, "v"), "1024")
         refused(c.cmd("SET", "k", "v" * 65537), "--message-max")
-        refused(c.cmd("SETRANGE", "k", "65530", "0123456789"), "exceeds")
+        refused(c.cmd("SETRANGE", "k", "65530", "0123456789"), "--value-max")
         with k.conn(0) as web:  # a web page made a browser send this
             web.raw(b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET a 1\r\n")
             assert web.eof() == b""
