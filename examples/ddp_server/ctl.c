@@ -251,16 +251,18 @@ static void members_floor(struct ctl_link *l, const struct ctl *c, int add)
     const struct ctl_reply *s;
     struct ctl_reply r;
     size_t data = 0;
+    size_t needed;
 
     ctl_link_command(l, &r, words, 2);
     shards = ctl_reply_find(&r, "shards");
     s = shards != NULL && shards->count > 0 ? &shards->items[0] : NULL;
     for (int64_t n = 0; s != NULL && n < DS_NODES_MAX; n++)
         data += ctl_has(s, "configured", n) && !ctl_has(s, "witness", n) && n != (int64_t)c->node;
+    needed = (data + (size_t)add) / 2 + 1;
     if (s != NULL && ctl_number(s, "min_full_option") == 0 && data / 2 != (data + 1) / 2)
-        printf("writes will need %zu nodes with all keys instead of %zu%s: start all nodes with "
+        printf("writes will need %zu node%s with all keys instead of %zu%s: start all nodes with "
                "--min-full for another number\n",
-               (data + (size_t)add) / 2 + 1, (data + (size_t)!add) / 2 + 1,
+               needed, ctl_s(needed), (data + (size_t)!add) / 2 + 1,
                add ? ", from when the node has its vote on" : "");
     ctl_reply_free(&r);
 }

@@ -207,9 +207,9 @@ static void main_peers(struct ds_config *c)
         main_addresses("clients", c->clients_text, c, main_take_client);
     main_addresses("peers", c->peers, c, main_take_peer);
     if (c->node >= c->nodes)
-        ex_usage("--node: %llu is none of the %u nodes of --peers or --config: start an added node "
-                 "with --peers of all nodes",
-                 (unsigned long long)c->node, c->nodes);
+        ex_usage("--node: %llu is none of the %u node%s of --peers or --config: start an added "
+                 "node with --peers of all nodes",
+                 (unsigned long long)c->node, c->nodes, c->nodes == 1 ? "" : "s");
 }
 
 static void main_check(struct ds_config *c)

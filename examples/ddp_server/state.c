@@ -162,9 +162,8 @@ static void state_put_no_quorum(struct ds_shard *s, struct resp_reply *reply, ui
 
     snic_replica_get_stats(snic_store_replica(s->store), &i);
     ds_error(reply,
-             "NOREPLICAS Not enough good replicas to write: %u nodes have all keys, %u are needed "
-             "(%s)",
-             i.full, copies > i.min_full ? copies : i.min_full,
+             "NOREPLICAS Not enough good replicas to write: %u node%s all keys, %u needed (%s)",
+             i.full, i.full == 1 ? " has" : "s have", copies > i.min_full ? copies : i.min_full,
              copies > i.min_full ? "COPIES" : "--min-full");
 }
 

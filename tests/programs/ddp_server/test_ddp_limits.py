@@ -101,6 +101,9 @@ def test_keys_and_scans(binary):
         assert c.cmd("EXISTS", *[key] * 4096) == 4096
         refused(c.cmd("EXISTS", *[key] * 10000), "at most 4096 keys")
         refused(c.cmd("CLIENT", "SETNAME", "n" * 64), "63 bytes")
+        refused(k.until(0, "DURABILITY", "all", "COPIES", "2", "SET", key, "v",
+                        want=lambda r: "NOREPLICAS" in str(r)),
+                "1 node has all keys, 2 needed (COPIES)")
         assert c.cmd("SET", key, "v", "PX", str(2 ** 62)) == "OK"  # a hundred years
         assert 3155000000000 < c.cmd("PTTL", key) <= 3155760000000
         for i in range(1500):
