@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define FRONT_WATCH_NS 1000000000u
-/* A drain waits for a client that takes nothing of its replies no longer than this. */
+/* A drain waits no longer for a client that takes nothing of its replies, or not the last. */
 #define FRONT_DRAIN_NS 10000000000u
 
 static void front_drain_check(struct ex_front *f)
@@ -151,8 +151,10 @@ static void front_idle(struct front_conn *c, uint64_t now)
 static void front_drain_late(struct front_conn *c, uint64_t now)
 {
     const struct ex_front *f = c->front;
+    /* All of it is the kernel's, which waits for the client without end. */
+    int closes = c->out.bytes == 0 && (c->closing || c->next_seq == c->next_out);
 
-    if (!f->draining || c->flight == 0 ||
+    if (!f->draining || (c->flight == 0 && !closes) ||
         now - snic_max_u64(c->begun_ns, f->drain_ns) < FRONT_DRAIN_NS)
         return;
     c->closing = 1;
