@@ -235,11 +235,9 @@ void world_server_wake(struct world *w, uint32_t s)
     while (v->inbox != NONE) {
         struct datagram *d = &w->datagrams[v->inbox];
         struct snic_ebs_request q;
-        struct snic_ebs_peer peer = {{0, 0, 0}};
         uint32_t n = v->inbox;
         v->inbox = d->next;
-        peer.word[0] = (uint64_t)d->incarnation << 32 | d->path << 16 | (d->gen & 0xffff);
-        peer.word[1] = d->port;
+        struct snic_ebs_peer peer = world_peer(w, d);
         if (snic_solar_target_recv(v->t, &peer, d->bytes, d->size, 0, &q, w->now_ns) == 1)
             server_request(w, s, &q);
         world_release(w, n);

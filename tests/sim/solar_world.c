@@ -157,6 +157,17 @@ static void check_number(struct world *w, const struct datagram *d)
         *last = pn;
 }
 
+/* Where a datagram of the agent comes from: its port, with what an answer has to find it by, and
+   its host, which a proof is for. */
+struct snic_ebs_peer world_peer(const struct world *w, const struct datagram *d)
+{
+    struct snic_ebs_peer peer = {{0, 0, 0}};
+    peer.word[0] = (uint64_t)d->incarnation << 36 | (uint64_t)d->port << 20 | d->path << 16;
+    peer.word[0] |= d->gen & 0xffff;
+    peer.word[1] = w->o.nat ? d->port : 0;
+    return peer;
+}
+
 void world_transmit(struct world *w, const struct snic_solar_train *t, int to_server, uint32_t s)
 {
     uint32_t piece = 0;
@@ -182,10 +193,10 @@ void world_transmit(struct world *w, const struct snic_solar_train *t, int to_se
         }
         d->to_server = (uint32_t)to_server;
         d->server = s;
-        d->incarnation = to_server ? w->incarnation : (uint32_t)(t->peer.word[0] >> 32);
-        d->path = to_server ? t->path : (uint32_t)(t->peer.word[0] >> 16 & 0xffff);
+        d->incarnation = to_server ? w->incarnation : (uint32_t)(t->peer.word[0] >> 36);
+        d->path = to_server ? t->path : (uint32_t)(t->peer.word[0] >> 16 & 0xf);
         d->gen = to_server ? t->gen : (uint32_t)(t->peer.word[0] & 0xffff);
-        d->port = to_server ? w->ports[s][t->path] : (uint16_t)t->peer.word[1];
+        d->port = to_server ? w->ports[s][t->path] : (uint16_t)(t->peer.word[0] >> 20);
         check_number(w, d);
         if (world_chance(w, w->o.dup_ppm)) {
             uint32_t copy = fabric_copy(w, d);
@@ -436,6 +447,7 @@ void world_random(struct world_opts *o, uint64_t seed)
     o->reads = (uint32_t)snic_rng_below(&g, 101);
     o->flags = snic_rng_below(&g, 4) == 0 ? SNIC_SOLAR_INT : 0;
     o->qos = snic_rng_below(&g, 8) == 0 ? 20000 : 0;
+    o->nat = seed % 4 == 0;
     o->auth = snic_rng_below(&g, 4) == 0;
     /* Half of all lost both ways: nothing is promised but that it ends. */
     o->hang_ns = o->loss_ppm >= 500000 ? 20 * WORLD_S : 2 * WORLD_S;

@@ -167,6 +167,7 @@ void world_at(struct world *w, uint64_t at_ns, uint32_t type, uint32_t who, uint
               uint32_t serial);
 int world_chance(struct world *w, uint32_t ppm);
 /* A train's datagrams into the fabric, from server @p s or (to_server) the agent. */
+struct snic_ebs_peer world_peer(const struct world *w, const struct datagram *d);
 void world_transmit(struct world *w, const struct snic_solar_train *t, int to_server, uint32_t s);
 void world_release(struct world *w, uint32_t datagram);
 
