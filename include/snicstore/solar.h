@@ -72,11 +72,13 @@
  * Paths. PROBING: new, two full-size probes must be answered, so that a path that loses only large
  * packets never carries data. ALIVE. SUSPECT: two timeouts in a row; it gets no new data. FAILED:
  * three, or nothing received for max(3 RTO, 10 ms) with data in flight: its socket is replaced
- * (re-roll) and its blocks move to other paths at once. When none is ALIVE, copies go over the
- * others, and twice as many ports are tried; after suspect_ns the owner is notified, and may map
- * the segments elsewhere. I/Os are kept. A train takes the better of two random paths by
- * srtt (1 + inflight/cwnd), or any, one time in 32; a retry takes a path that its block has not
- * used.
+ * (re-roll) and its blocks move to other paths at once; after a port that was of no use the next
+ * one has 24 ms more, up to 96, for where all ports are as bad a new socket only costs CPU. When
+ * none is ALIVE, or all that are have a timeout, copies go over the others, too, 8 blocks at a time
+ * however small the window is, and twice as many ports are tried; after suspect_ns the owner is
+ * notified, and may map the segments elsewhere. I/Os are kept. A train takes the better of two
+ * random paths by srtt (1 + inflight/cwnd), or any, one time in 32; a retry takes a path that its
+ * block has not used.
  *
  * Placement. MAP requests the placement of a segment that has no entry, that the server refuses, or
  * on which the server is silent: it may have moved while the owner was disconnected, and a server
@@ -92,7 +94,8 @@
  *
  * Loss and timers. Every transmission has a number of its own on its path; a packet is lost when
  * one `reorder` (3, more where that proved wrong) later is answered, or by RTO: srtt + 4 var within
- * rto_min_ns and rto_max_ns (8 ms), without back-off, for a storage I/O must complete at 75 % loss
+ * rto_min_ns and rto_max_ns (8 ms). A new path begins with that of the server's path that was
+ * answered last, and back-off ends at twice that, for a storage I/O must complete at 75 % loss
  * within a second; instead copies go over 2, then 3 paths. Only responses to packets that were
  * declared lost raise it, up to 100 ms, unless few of those packets are answered: the server is
  * starved of its CPU, or the round trip is long, and retransmission makes that worse.
@@ -132,8 +135,8 @@
  * packets. Not measured: the effect of bursts of two on other traffic at a full link of a real
  * fabric.
  *
- *   RTO has no back-off, and copies go over several paths (Loss and timers). ZERO and TRIM are a
- * packet per block (Course of an I/O). Two paths that share a route are not detected: ports are
+ *   RTO has little back-off, and copies go over several paths (Loss and timers). ZERO and TRIM are
+ * a packet per block (Course of an I/O). Two paths that share a route are not detected: ports are
  * random, and a failed one is replaced by another (Paths).
  *
  * Restarts. A server that does not know a connection, or has a new epoch, answers RESET with the

@@ -179,6 +179,7 @@ void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns)
     }
     p->rto_ns =
         snic_min_u64(snic_max_u64(p->srtt_ns + 4 * p->var_ns, c->o.rto_min_ns), c->o.rto_max_ns);
+    c->servers[p->server].rto_ns = p->rto_ns;
     p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
 }
 
@@ -272,17 +273,23 @@ static int solar_path_expire(struct snic_solar *c, struct solar_path *p)
 
 static void solar_path_back_off(struct snic_solar *c, struct solar_path *p)
 {
-    p->rto_ns = snic_min_u64(2 * p->rto_ns, c->o.rto_max_ns);
+    /* Twice what the server needed for its last answer, on any path, and no less than half of
+       the longest: a fast fabric that becomes slow is to be waited for. */
+    uint64_t most = 2 * snic_max_u64(c->servers[p->server].rto_ns, c->o.rto_max_ns / 4);
+    p->rto_ns = snic_min_u64(2 * p->rto_ns, snic_min_u64(most, c->o.rto_max_ns));
     p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
 }
 
 /* 1: its answer is overdue. It is not while recent answers were late; and the longer the server is
-   silent on all paths, the longer we wait: its answer may arrive at a port that was replaced. */
+   silent on all paths, the longer we wait: its answer may arrive at a port that was replaced. And
+   where one port after the other is as bad as the last one, all are: new sockets cost more than
+   they help. */
 static int solar_path_awaited(struct snic_solar *c, struct solar_path *p)
 {
     struct solar_server *s = solar_server_of(c, p);
     uint64_t enough =
         snic_max_u64(solar_server_silence(c, s) / 4, SNIC_SOLAR__MISSES * solar_server_late(c, s));
+    enough = snic_max_u64(enough, p->futile * SNIC_SOLAR__MISSES * c->o.rto_max_ns);
     return solar_waited(c, p->heard_ns) >= enough;
 }
 
@@ -446,6 +453,10 @@ void solar_path_reroll(struct snic_solar *c, struct solar_path *p)
     struct solar_server *s = solar_server_of(c, p);
     p->rerolls++;
     c->s.rerolls++;
+    if (p->answers >= SNIC_SOLAR__WORTH)
+        p->futile = 0;
+    else if (p->futile < SNIC_SOLAR__FUTILE_MAX)
+        p->futile++;
     s->bad[s->bad_next].port = p->port;
     s->bad[s->bad_next].until_ns = c->q.now_ns + SNIC_SOLAR__BAD_PORT_NS;
     s->bad_next = (uint8_t)((s->bad_next + 1) % SNIC_SOLAR__BAD_PORTS);

@@ -197,12 +197,19 @@ static void solar_train_leave(struct snic_solar *c, struct solar_path *p, struct
     solar_path_arm(c, p);
 }
 
+/* 1: SEND_DARK blocks at a time may go there, however many were lost. */
+static int solar_is_dark(const struct solar_path *p)
+{
+    const struct snic_solar *c = p->c;
+    return p->state != SNIC_SOLAR_ALIVE &&
+           solar_server_silence(c, &c->servers[p->server]) < SNIC_SOLAR__SEND_SILENT_NS;
+}
+
 static uint32_t solar_room(const struct solar_path *p)
 {
     uint32_t window = solar_cc_window(&p->cc) / SNIC_SOLAR__ONE;
     uint32_t ring = SNIC_SOLAR__RING - 1 - (p->next_seq - p->una);
-    if (p->state != SNIC_SOLAR_ALIVE && window < SNIC_SOLAR__SEND_DARK &&
-        solar_server_silence(p->c, &p->c->servers[p->server]) < SNIC_SOLAR__SEND_SILENT_NS)
+    if (window < SNIC_SOLAR__SEND_DARK && solar_is_dark(p))
         window = SNIC_SOLAR__SEND_DARK;
     if (window == 0)
         window = 1;
@@ -211,12 +218,24 @@ static uint32_t solar_room(const struct solar_path *p)
     return window - p->inflight < ring ? window - p->inflight : ring;
 }
 
+/* Where blocks go: over ALIVE paths without a timeout since they were heard, or else over all that
+   have a socket. On a fabric that loses most packets a path is ALIVE by luck now and then: if only
+   that one were used, everything would wait for its timeouts. */
+static uint16_t solar_good_paths(const struct solar_server *s)
+{
+    uint16_t good = s->alive_mask;
+    for (uint32_t left = good; left != 0; left &= left - 1)
+        if (s->paths[__builtin_ctz(left)].timeouts > 0)
+            good &= (uint16_t) ~(left & (0 - left));
+    return good != 0 ? good : s->usable_mask;
+}
+
 /* Those of @p blocks that may go over @p p: not again those that have another path left. */
 static uint64_t solar_fresh_here(struct snic_solar *c, const struct solar_path *p,
                                  const struct solar_rpc *r, uint64_t blocks)
 {
     const struct solar_server *s = &c->servers[p->server];
-    uint16_t good = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    uint16_t good = solar_good_paths(s);
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
         const struct solar_blk *b = &r->b[ebs_lowest(left)];
         if ((b->tried >> p->index & 1) != 0 && (good & ~b->tried) != 0)
@@ -231,7 +250,7 @@ static void solar_copied(struct snic_solar *c, const struct solar_path *p, struc
                          uint64_t blocks)
 {
     const struct solar_server *s = &c->servers[p->server];
-    uint16_t good = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    uint16_t good = solar_good_paths(s);
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
         struct solar_blk *b = &r->b[ebs_lowest(left)];
         if (b->copies > 0)
@@ -373,7 +392,7 @@ static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct
         solar_train_free(&c->pool, t);
         return 0;
     }
-    if (p->srtt_ns != 0)
+    if (p->srtt_ns != 0 && !solar_is_dark(p))
         p->pace_ns = snic_max_u64(p->pace_ns, c->q.now_ns) + done * solar_cc_interval(p);
     solar_train_leave(c, p, t);
     return done;
@@ -416,7 +435,7 @@ static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *
 {
     struct solar_path *can[SNIC_SOLAR_PATHS_MAX];
     uint32_t n = 0;
-    uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    uint32_t mask = solar_good_paths(s);
     for (mask &= ~not_these; mask != 0; mask &= mask - 1) {
         struct solar_path *p = &s->paths[__builtin_ctz(mask)];
         if (solar_room(p) > 0 && solar_pick_may(c, p, 0))

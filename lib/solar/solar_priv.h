@@ -34,7 +34,9 @@
 #define SNIC_SOLAR__MS UINT64_C(1000000)
 #define SNIC_SOLAR__US UINT64_C(1000)
 #define SNIC_SOLAR__NO_PATH 255
-#define SNIC_SOLAR__MISSES 3 /* PROBEs or HELLOs in a row without an answer */
+#define SNIC_SOLAR__MISSES 3     /* PROBEs or HELLOs in a row without an answer */
+#define SNIC_SOLAR__WORTH 8      /* answers that show that a new port was of use */
+#define SNIC_SOLAR__FUTILE_MAX 4 /* each such port in a row is kept longer, to about 100 ms */
 #define SNIC_SOLAR__LATE_MAX (100 * SNIC_SOLAR__MS) /* later answers count as lost */
 #define SNIC_SOLAR__PIECES 3u                       /* per packet of a train: headers, data, tag */
 /* Bytes of a train per packet beside data: headers, INT, a READ_REQ's slots, tag. */
@@ -96,6 +98,7 @@ struct solar_path {
     uint8_t have_srv_seq;
     uint8_t paced;    /* a train waits for pace_ns */
     uint8_t proven;   /* the server has this port's proof */
+    uint8_t futile;   /* ports in a row that were of no use */
     uint32_t srv_seq; /* the highest path_seq received */
     uint32_t next_seq;
     uint32_t una;
@@ -158,6 +161,7 @@ struct solar_server {
     uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
     uint64_t renew_ns; /* when the connection was last replaced; 0: never */
     uint64_t quiet_ns; /* the first packet sent since the last one received: when; 0: none */
+    uint64_t rto_ns;   /* of the path that was answered last; 0: none was */
     uint64_t late_ns;  /* how late answers were whose transmission was declared lost */
     uint64_t late_at_ns;
     uint32_t gave_up;      /* transmissions that timed out; decays */

@@ -294,6 +294,34 @@ static void test_solar_scene_half_of_the_fabric_dies_ports_are_exchanged(void **
     assert_true(slowest < 250 * WORLD_MS);
 }
 
+/* Three of four packets are lost, both ways, and a round trip is as long as the longest timeout: no
+   I/O takes a second, and ports are not replaced as fast as timeouts permit, for the next ones are
+   as bad. */
+static void test_solar_scene_most_is_lost_ios_end_in_a_second(void **state)
+{
+    uint64_t late = 0, ios = 0, rerolls = 0, ms = 0, count = support_rounds(8, 200);
+    (void)state;
+    for (uint64_t i = 0; i < count; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.ios = 500;
+        o.blocks = 8;
+        o.reads = 50;
+        o.jitter_ns = 8 * WORLD_MS;
+        o.loss_ppm = 750000;
+        o.hang_ns = 20 * WORLD_S;
+        struct world_result r = scene(&o);
+        late += r.late;
+        ios += r.ios;
+        rerolls += r.agent.rerolls;
+        ms += r.simulated_ns / WORLD_MS;
+    }
+    print_message("    %llu of %llu I/Os took a second, %llu re-rolls in %llu ms\n",
+                  (unsigned long long)late, (unsigned long long)ios, (unsigned long long)rerolls,
+                  (unsigned long long)ms);
+    assert_int_equal(late, 0);
+    assert_true(rerolls * 10 < ms);
+}
+
 /* Limits are what a disk gets, no more and little less, whatever is asked for; idle time earns a
    burst and not more. */
 static void test_solar_scene_limits_are_kept(void **state)
@@ -331,6 +359,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_scene_no_train_for_query_time_advances),
         cmocka_unit_test(test_solar_scene_telemetry_keeps_queues_short),
         cmocka_unit_test(test_solar_scene_half_of_the_fabric_dies_ports_are_exchanged),
+        cmocka_unit_test(test_solar_scene_most_is_lost_ios_end_in_a_second),
         cmocka_unit_test(test_solar_scene_limits_are_kept),
     };
     return SUPPORT_MAIN(argc, argv, tests);
