@@ -91,7 +91,7 @@ NIGHT(night_purge_swaps_event, 2, 1, EVENT, FAST,   50000, 2301363, .deletes = 1
       .doubles = 1, .double_type = SNIC_DDP_NACK, .resends = 1)
 NIGHT(night_mix_crash_synch, 3, 1, SYNCH,  FAST,   20000, 22386868, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
-NIGHT(night_mix_crash_event, 3, 1, EVENT,  FAST,   50000, 0, .writes = 2, CRASH,
+NIGHT(night_mix_crash_event, 3, 1, EVENT,  FAST,   50000, 202641463, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
 NIGHT(night_mix_crash_event_p, 3, 1, EVENT, PAPER, 50000, 157400356, .writes = 2, CRASH,
       .mix = MEMORY | DURABLE)
@@ -131,7 +131,7 @@ NIGHT(night_hint_paper,      2, 1, SYNCH,  PAPER,  10000, 426315, .writes = 2, R
 NIGHT(night_hint_delete,     2, 1, SYNCH,  FAST,   10000, 679653, .writes = 1, .deletes = 1, REJOIN,
       .keeps = 1)
 NIGHT(night_hint_purge,      2, 2, EVENT,  FAST,   20000, 0, .writes = 1, .deletes = 1, REJOIN,
-      .resends = 1, .keeps = 1)
+      .keeps = 1)
 NIGHT(night_hint_swap,       2, 1, SYNCH,  FAST,   10000, 627991, .writes = 1, .swaps = 1, REJOIN,
       .keeps = 1)
 NIGHT(night_hint_return,     2, 1, SYNCH,  FAST,   10000, 12342391, .writes = 2, .evictions = 1,
