@@ -65,7 +65,7 @@ struct peers_answer {
 
 static void peers_answer(struct peers_conn *c, const struct peers_answer *a)
 {
-    char *text = malloc(512 + PEERS_VALUE_MAX);
+    char *text = malloc(512 + (size_t)(a->value != NULL ? a->value->size : 0));
     int n;
     assert_non_null(text);
     n = snprintf(text, 512, "*8\r\n:%d\r\n:%u\r\n:%lld\r\n:%lld\r\n:%lld\r\n:3\r\n:0\r\n",
@@ -91,11 +91,9 @@ struct peers_key *peers_key(struct peers *p, const void *key, uint32_t size)
 {
     for (uint32_t i = 0; i < PEERS_KEYS; i++) {
         struct peers_key *k = &p->keys[i];
-        if (k->version == 0 && k->key_size == 0 && k->value == NULL) {
+        if (k->version == 0 && k->key_size == 0) {
             memcpy(k->key, key, size);
             k->key_size = size;
-            k->value = malloc(PEERS_VALUE_MAX);
-            assert_non_null(k->value);
             return k;
         }
         if (k->key_size == size && memcmp(k->key, key, size) == 0)
@@ -220,6 +218,8 @@ static void peers_write(struct peers *p, const struct peers_request *r, struct p
     if (put) {
         k->present = 1;
         k->size = r->size[3];
+        k->value = realloc(k->value, k->size + 1);
+        assert_non_null(k->value);
         memcpy(k->value, r->arg[3], k->size);
     }
 }
