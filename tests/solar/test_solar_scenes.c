@@ -177,8 +177,8 @@ static void test_solar_scene_slow_store_nothing_sent_again(void **state)
 
 /* The server's thread gets little of its CPU: what waits for it is as old as a hundred
    milliseconds, and what does not fit is lost. An agent that took that for the network's
-   fault, sent all of it again and left path after path before the answer could be there, had none
-   for ever.
+   fault sent all of it again before the answer could be there, and nearly all that the server did
+   was for nothing.
    The slowest of 160 seeds took 1.4 s: what is under way is 50 ms of the server's work, a hold 120,
    and what was lost waits for several of both. */
 static void test_solar_scene_starved_server_answers_are_waited_for(void **state)
@@ -201,6 +201,8 @@ static void test_solar_scene_starved_server_answers_are_waited_for(void **state)
                       (double)r.max_ns / 1e6, (unsigned long long)r.agent.packets,
                       (unsigned long long)r.ios, (unsigned long long)r.agent.retransmits,
                       (unsigned long long)r.agent.rerolls, (double)r.simulated_ns / 1e9);
+        /* What was lost since it did not fit, or was held; not all again and again. */
+        assert_true(r.agent.retransmits * 2 < r.agent.packets);
     }
 }
 
