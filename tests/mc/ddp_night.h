@@ -130,8 +130,8 @@ NIGHT(night_hint_event,      2, 1, EVENT,  FAST,   10000, 925955, .writes = 2, R
 NIGHT(night_hint_paper,      2, 1, SYNCH,  PAPER,  10000, 426315, .writes = 2, REJOIN, .keeps = 1)
 NIGHT(night_hint_delete,     2, 1, SYNCH,  FAST,   10000, 679653, .writes = 1, .deletes = 1, REJOIN,
       .keeps = 1)
-NIGHT(night_hint_purge,      2, 2, EVENT,  FAST,   20000, 16832605, .writes = 1, .deletes = 1, REJOIN,
-      .keeps = 1)
+NIGHT(night_hint_purge,      2, 2, EVENT,  FAST,   20000, 16832605, .writes = 1, .deletes = 1,
+      REJOIN, .keeps = 1)
 NIGHT(night_hint_swap,       2, 1, SYNCH,  FAST,   10000, 627991, .writes = 1, .swaps = 1, REJOIN,
       .keeps = 1)
 NIGHT(night_hint_return,     2, 1, SYNCH,  FAST,   10000, 12342391, .writes = 2, .evictions = 1,
