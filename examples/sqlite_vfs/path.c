@@ -27,7 +27,7 @@ static int sv_behind(const char *rest, struct sv_path *out)
     return n < 0 ? n : rest[n] == 0 ? 0 : SNIC_EINVAL;
 }
 
-int sv_path_split(const char *path, struct sv_path *out)
+int sv_path_split(const char *path, int (*is_open)(const char *volume), struct sv_path *out)
 {
     for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         size_t n = (size_t)(slash - path);
@@ -36,6 +36,8 @@ int sv_path_split(const char *path, struct sv_path *out)
             return SNIC_ENAMETOOLONG;
         memcpy(out->volume, path, n);
         out->volume[n] = 0;
+        if (is_open(out->volume))
+            return sv_behind(slash + 1, out);
         if (stat(out->volume, &st) != 0)
             return SNIC_ENOENT;
         if (!S_ISDIR(st.st_mode))

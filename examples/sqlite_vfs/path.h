@@ -20,10 +20,11 @@ struct sv_path {
 };
 
 /**
- * Take a path apart at the first of its files that is no directory.
+ * Take a path apart at the first of its files that is no directory, or that @p is_open knows:
+ * a volume that is open is found although its name was removed.
  * @return 0; SNIC_ENOENT no image is on the way; SNIC_ENAMETOOLONG; SNIC_EINVAL not one name, or
  *         a folder and a name, behind the image
  */
-int sv_path_split(const char *path, struct sv_path *out);
+int sv_path_split(const char *path, int (*is_open)(const char *volume), struct sv_path *out);
 
 #endif

@@ -88,11 +88,11 @@ static int sv_open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, 
     struct sv_path p;
     int rc;
     base->pMethods = NULL;
-    if (name == NULL || sv_path_split(name, &p) == SNIC_ENOENT)
+    if (name == NULL || sv_path_split(name, sv_volume_is_open, &p) == SNIC_ENOENT)
         return sv_root(vfs)->xOpen(sv_root(vfs), name, base, flags, out_flags);
     memset(f, 0, sizeof(*f));
     f->path = name;
-    if (sv_path_split(name, &p) != 0)
+    if (sv_path_split(name, sv_volume_is_open, &p) != 0)
         return SQLITE_CANTOPEN;
     rc = sv_volume_of(&p, &f->volume);
     if (rc != SQLITE_OK)
@@ -115,7 +115,7 @@ static int sv_delete(sqlite3_vfs *vfs, const char *name, int sync)
     struct sv_volume *v;
     struct sv_path p;
     uint64_t dir;
-    int rc = sv_path_split(name, &p);
+    int rc = sv_path_split(name, sv_volume_is_open, &p);
     if (rc == SNIC_ENOENT)
         return sv_root(vfs)->xDelete(sv_root(vfs), name, sync);
     if (rc != 0)
@@ -137,7 +137,7 @@ static int sv_access(sqlite3_vfs *vfs, const char *name, int flags, int *out)
     struct sv_volume *v;
     struct sv_path p;
     uint64_t dir, size = 0;
-    int rc = sv_path_split(name, &p);
+    int rc = sv_path_split(name, sv_volume_is_open, &p);
     *out = 0;
     if (rc == SNIC_ENOENT)
         return sv_root(vfs)->xAccess(sv_root(vfs), name, flags, out);
@@ -168,7 +168,7 @@ static int sv_full(sqlite3_vfs *vfs, const char *name, int size, char *out)
                  name[0] == '/' ? "" : "/", name);
     if (n < 0 || n >= (int)sizeof(whole))
         return sv_report(NULL, SQLITE_CANTOPEN, name, "open", SNIC_ENAMETOOLONG);
-    rc = sv_path_split(whole, &p);
+    rc = sv_path_split(whole, sv_volume_is_open, &p);
     if (rc == SNIC_ENOENT)
         return sv_root(vfs)->xFullPathname(sv_root(vfs), name, size, out);
     if (rc == 0 && (strlen(p.name) > SV_NAME_MAX || strlen(p.folder) > SNIC_FILES_NAME_MAX))

@@ -309,6 +309,15 @@ static struct sv_mount *sv_find(const char *path)
     return NULL;
 }
 
+int sv_volume_is_open(const char *path)
+{
+    int is_open;
+    (void)pthread_mutex_lock(&sv_mounts_lock);
+    is_open = sv_find(path) != NULL;
+    (void)pthread_mutex_unlock(&sv_mounts_lock);
+    return is_open;
+}
+
 int sv_volume_get(const char *path, struct sv_volume **out, char *why)
 {
     struct sv_mount *m;

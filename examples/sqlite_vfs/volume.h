@@ -28,6 +28,8 @@ struct sv_volume {
  * @return 0; SNIC_E*
  */
 int sv_volume_get(const char *path, struct sv_volume **out, char *why);
+/** 1: this process has it open, and its link has not ended. */
+int sv_volume_is_open(const char *path);
 /** The last put unmounts. */
 void sv_volume_put(struct sv_volume *v);
 

@@ -241,6 +241,22 @@ def restarted(node):
     recovered(node, value)
 
 
+def unnamed(node):
+    """The socket's name is gone, its DPU is not: those that are connected miss no hot journal."""
+    value = fill(node, "delete") + 1
+    b, a = Shell(node.socket), Shell(node.socket)
+    a.ok(BIG)  # now b's cache has only some of the pages
+    b.ok("select max(b) from t", str(value))
+    a.ok(f"begin immediate; {BIG}")  # the database has some of it
+    os.rename(node.socket, node.socket + ".away")
+    a.kill()
+    b.run(".timeout 20000")
+    b.ok("select count(*) || ' ' || min(b) || ' ' || max(b) from t", f"400 {value} {value}")
+    os.rename(node.socket + ".away", node.socket)
+    b.close()
+    recovered(node, value)
+
+
 def second(node, folder):
     """Another image at the same socket: refused, and nothing of the first is removed."""
     value = fill(node, "wal")
@@ -287,7 +303,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         node = Node(folder)
         try:
-            for test in (states, wal, lingering, restarted):
+            for test in (states, wal, lingering, unnamed, restarted):
                 test(node)
                 print(test.__name__, "ok", flush=True)
             second(node, folder)
