@@ -17,6 +17,10 @@
  * Where all requests that memory was supplied for are in flight, the device is not read until one
  * of them has its reply: requests must not wait for others. Those for a lock (SETLKW) may: half of
  * calls_max at a time reach the server, and one more gets ENOLCK.
+ *
+ * A thread that looks for requests itself, busily or between other work, sets SNIC_FUSEDEV_POLLED:
+ * then the device is read by snic_fusedev_poll() alone, and snic_fusedev_arm() has the loop wake
+ * when there is something to read.
  */
 #ifndef SNIC_FUSEDEV_H
 #define SNIC_FUSEDEV_H
@@ -49,7 +53,7 @@ struct snic_fusedev_ops {
     void (*forget)(void *ctx, uint64_t nodeid, uint64_t nlookup);
     /** An INTERRUPT for a request that has no reply yet. May be NULL. */
     void (*interrupt)(void *ctx, struct snic_fusedev_call *c);
-    /** Once: 0 unmounted; a SNIC_E* the device failed. No request follows. */
+    /** Once: 0 unmounted, or stopped; a SNIC_E* the device failed. No request follows. */
     void (*closed)(void *ctx, int result);
 };
 
@@ -59,12 +63,13 @@ struct snic_fusedev_opts {
     struct snic_loop *loop;
     const struct snic_fusedev_ops *ops; /**< copied                                           */
     void *ctx;
-    int fd;            /**< snic_fusedev_mount()'s; stays the caller's                         */
-    uint32_t reserved; /**< 0                                                                 */
-    uint64_t seed;     /**< of the table of requests                                          */
+    int fd;         /**< snic_fusedev_mount()'s; stays the caller's                            */
+    uint32_t flags; /**< SNIC_FUSEDEV_POLLED, or 0                                            */
+    uint64_t seed;  /**< of the table of requests                                             */
     struct snic_fuse_offer offer; /**< page_bytes 0: this system's; without OVER_IO_URING     */
 };
 
+#define SNIC_FUSEDEV_POLLED 1U /**< the device is read by snic_fusedev_poll() alone             */
 #define SNIC_FUSEDEV_ALIGN 4096
 #define SNIC_FUSEDEV_CALLS_MAX 65536U
 #define SNIC_FUSEDEV_PIECES_MAX 64U /**< of a reply's data                                     */
@@ -95,6 +100,18 @@ SNIC_API SNIC_NODISCARD int snic_fusedev_init(struct snic_fusedev **out, void *m
     SNIC_NONNULL(1, 2, 4);
 /** Return the memory. After ops->closed(), and when each request has its reply: asserted. [loop] */
 SNIC_API void *snic_fusedev_fini(struct snic_fusedev *d) SNIC_NONNULL(1);
+/**
+ * Read one request, if there is one, with SNIC_FUSEDEV_POLLED. [loop]
+ * @return its bytes, or 1 where it has vanished: there may be more; 0: none, or the memory of
+ *         another one is needed first; SNIC_ENOTCONN the device has ended: see ops->closed()
+ */
+SNIC_API int snic_fusedev_poll(struct snic_fusedev *d) SNIC_NONNULL(1);
+/** Have the loop wake once, when there is a request, with SNIC_FUSEDEV_POLLED. @return 0;
+ * SNIC_EAGAIN the loop's queue is full: try again after it has run [loop] */
+SNIC_API SNIC_NODISCARD int snic_fusedev_arm(struct snic_fusedev *d) SNIC_NONNULL(1);
+/** Read no more: ops->closed() follows, with 0, from here or by the loop. Requests in flight are
+ * still replied to. Harmless when the device has ended. [loop] */
+SNIC_API void snic_fusedev_stop(struct snic_fusedev *d) SNIC_NONNULL(1);
 /** What INIT has negotiated; minor 0: not yet. [loop] */
 SNIC_API const struct snic_fuse_conn *snic_fusedev_conn(const struct snic_fusedev *d)
     SNIC_NONNULL(1);

@@ -10,7 +10,8 @@
  * Invariants
  *   D1 A block is free, or in flight: then the table of requests has its unique, and by_place its
  *      address.
- *   D2 The watch is armed unless no block is free, the device has ended, or its fn runs.
+ *   D2 The watch is armed unless no block is free, the device has ended, or its fn runs; of a
+ *      polled device, from snic_fusedev_arm() until its fn runs, which reads nothing.
  *   D3 closed() is called once, and not while the watch is armed.
  *   D4 Requests that may wait for another one of the kernel (for a lock) have at most half of the
  *      blocks: what they wait for, an unlock or an INTERRUPT, is still read.
@@ -86,9 +87,9 @@ static int fusedev_opts(struct snic_fusedev_opts *o, const struct snic_fusedev_o
         o->offer.max_write = 128U << 10;
     if (o->offer.page_bytes == 0)
         o->offer.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
-    if (o->calls_max > SNIC_FUSEDEV_CALLS_MAX || o->reserved != 0 || o->loop == NULL ||
-        o->ops == NULL || o->ops->ops_size != sizeof(*o->ops) || o->ops->request == NULL ||
-        o->ops->closed == NULL)
+    if (o->calls_max > SNIC_FUSEDEV_CALLS_MAX || (o->flags & ~SNIC_FUSEDEV_POLLED) != 0 ||
+        o->loop == NULL || o->ops == NULL || o->ops->ops_size != sizeof(*o->ops) ||
+        o->ops->request == NULL || o->ops->closed == NULL)
         return SNIC_EINVAL;
     return fusedev_offer(&o->offer);
 }
@@ -285,14 +286,14 @@ static void fusedev_dispatch(struct snic_fusedev *d, struct fusedev_block *b, si
     }
 }
 
-/* @return 1: there may be more */
+/* @return bytes, at least 1: there may be more; 0 */
 static int fusedev_read(struct snic_fusedev *d)
 {
     struct fusedev_block *b = d->free;
     ssize_t n = read(d->o.fd, b->buffer, d->buffer_size);
     if (n >= 0) {
         fusedev_dispatch(d, b, (size_t)n);
-        return 1;
+        return n > 0 ? (int)n : 1;
     }
     if (errno == EAGAIN)
         return 0;
@@ -302,13 +303,19 @@ static int fusedev_read(struct snic_fusedev *d)
     return 0;
 }
 
+static int fusedev_polled(const struct snic_fusedev *d)
+{
+    return (d->o.flags & SNIC_FUSEDEV_POLLED) != 0;
+}
+
 static void fusedev_readable(struct snic_loop_watch *w, int result)
 {
     struct snic_fusedev *d = SNIC_CONTAINER(w, struct snic_fusedev, watch);
+    int round = fusedev_polled(d) ? 0 : SNIC_FUSEDEV__ROUND;
     if (result != 0)
         fusedev_over(d, result);
     d->reading = 1;
-    for (int i = 0; i < SNIC_FUSEDEV__ROUND && d->over == 0 && d->free != NULL; i++)
+    for (int i = 0; i < round && d->over == 0 && d->free != NULL; i++)
         if (!fusedev_read(d))
             break;
     d->reading = 0;
@@ -320,7 +327,7 @@ static void fusedev_readable(struct snic_loop_watch *w, int result)
 static void fusedev_watch(struct snic_fusedev *d)
 {
     int rc;
-    if (d->over != 0 || d->free == NULL || d->watch.armed)
+    if (d->over != 0 || d->free == NULL || d->watch.armed || fusedev_polled(d))
         return;
     rc = snic_loop_watch_start(d->o.loop, &d->watch);
     if (rc != 0)
@@ -346,6 +353,32 @@ static void fusedev_resume(struct snic_fusedev *d)
         return;
     fusedev_watch(d);
     fusedev_close(d);
+}
+
+int snic_fusedev_poll(struct snic_fusedev *d)
+{
+    int n = 0;
+    SNIC_ASSERT(fusedev_polled(d) && !d->reading);
+    d->reading = 1;
+    if (d->over == 0 && d->free != NULL)
+        n = fusedev_read(d);
+    d->reading = 0;
+    fusedev_close(d);
+    return d->over != 0 ? SNIC_ENOTCONN : n;
+}
+
+int snic_fusedev_arm(struct snic_fusedev *d)
+{
+    SNIC_ASSERT(fusedev_polled(d));
+    return d->over != 0 || d->watch.armed ? 0 : snic_loop_watch_start(d->o.loop, &d->watch);
+}
+
+void snic_fusedev_stop(struct snic_fusedev *d)
+{
+    fusedev_over(d, 0);
+    snic_loop_watch_stop(d->o.loop, &d->watch);
+    if (!d->reading)
+        fusedev_close(d);
 }
 
 int snic_fusedev_reply(struct snic_fusedev_call *c, const struct snic_fuse_answer *a)
@@ -424,7 +457,7 @@ int snic_fusedev_init(struct snic_fusedev **out, void *mem, size_t mem_size,
         blocks[i].next = d->free;
         d->free = &blocks[i];
     }
-    rc = snic_loop_watch_start(opts.loop, &d->watch);
+    rc = fusedev_polled(d) ? 0 : snic_loop_watch_start(opts.loop, &d->watch);
     if (rc == 0)
         *out = d;
     return rc;
