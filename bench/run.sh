@@ -100,7 +100,8 @@ case " $modules " in
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
 case "$only;" in
-*hcache\;*) only="$only;kvop;kv;kvfs;fs;net;channel;fsdispatch;nvmefslink;hcachelink;fscache" ;;
+*hcache\;*)
+    only="$only;kvop;kv;kvfs;fs;net;channel;fsdispatch;nvmefslink;hcachelink;fscache;fusedev" ;;
 esac
 case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 # Whose programs they are.

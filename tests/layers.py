@@ -360,7 +360,8 @@ LAYERS = {
     "examples/kvfs_mount": [
         ["call.c", "options.c", "store_state.c", "writers.c", "open_count.c", "helper.c",
          "notify.c"],
-        ["validity.c", "refresh.c", "request.c"],
+        ["answer.c", "validity.c", "refresh.c"],
+        ["request.c"],
         # what the kernel knows, and answers to it
         ["file.c", "known.c"],
         ["reply.c"],
@@ -376,6 +377,7 @@ LAYERS = {
         # requests of the kernel
         ["ops_data.c"],
         ["ops.c"],
+        ["dev.c"],
         ["session.c"],
         ["unmount.c"],
         ["main.c"],

@@ -38,7 +38,7 @@ for a in "$@"; do
     dds) system=1 modules="$modules ring cuckoo channel files filelib offload director" ;;
     kvfs) # and what its programs want
         system=1 modules="$modules kvop fsop kv kvfs fs"
-        also="$also net channel fsdispatch hcachelink fscache" ;;
+        also="$also net channel fsdispatch hcachelink fscache fusedev" ;;
     ddp | minos) # and what ddp_server wants
         system=1 modules="$modules ddp ddpnic member wal replica store storeclient"
         also="$also director" ;;

@@ -84,7 +84,6 @@ static struct snic_fscache_req *cache_get(void *ctx)
     if (c == NULL)
         return NULL;
     km_call_clear(c);
-    c->fuse = NULL;
     cache_bind(c);
     c->cached.buffer = km_call_data(c);
     SNIC_STATIC_ASSERT(SNIC_FSCACHE_BUFFER_BYTES <= KM_DATA, "a block has room for a run");

@@ -51,8 +51,11 @@ struct km_call *km_call_get(struct km *m)
     else if (m->arena_used < KM_BLOCKS)
         c = (struct km_call *)(void *)(m->arena + (size_t)KM_BLOCK * m->arena_used++);
     pthread_mutex_unlock(&m->lock);
-    if (c != NULL)
+    if (c != NULL) {
         c->m = m;
+        c->fuse = NULL;
+        c->dev = NULL;
+    }
     return c;
 }
 
@@ -69,6 +72,7 @@ void km_call_put(struct km_call *c)
 void km_call_clear(struct km_call *c)
 {
     memset(&c->r, 0, sizeof(c->r));
+    c->interrupt = NULL;
     c->waits = 0;
     c->size = 0;
     c->seek = 0;

@@ -125,7 +125,6 @@ static int known_release(struct km *m, uint64_t ino, uint64_t handle, struct km_
     if (c == NULL)
         return -1;
     km_call_clear(c);
-    c->fuse = NULL;
     c->r.op.kind = SNIC_FSOP_RELEASE;
     c->r.op.flags = SNIC_FSOP_CHECKED;
     c->r.op.ino = ino;

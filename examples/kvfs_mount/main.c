@@ -338,6 +338,8 @@ static void main_check(struct km_config *c)
     if (c->read_only && (c->mkfs || c->writeback || strcmp(c->store, "mem") == 0))
         km_wrong("-o ro excludes --mkfs and --kernel-writeback, and needs a store that holds a "
                  "file system");
+    if (c->dev && c->threads > 0)
+        km_wrong("--threads excludes --fuse dev");
     if (c->two_process && c->threads > 0)
         km_wrong("--threads excludes --two-process");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
@@ -379,6 +381,9 @@ int main(int argc, char **argv)
     n = km_arguments(&c, argc, argv, &args);
     if (c.link != NULL && strcmp(c.link, "ring") != 0 && strcmp(c.link, "nvmefs") != 0)
         km_wrong("--link: must be ring or nvmefs");
+    if (c.fuse != NULL && strcmp(c.fuse, "libfuse") != 0 && strcmp(c.fuse, "dev") != 0)
+        km_wrong("--fuse: must be libfuse or dev");
+    c.dev = c.fuse != NULL && strcmp(c.fuse, "dev") == 0;
     c.nvmefs = c.link != NULL && strcmp(c.link, "nvmefs") == 0;
     ex_log_set(EX_INFO, c.role);
     signal(SIGPIPE, SIG_IGN);

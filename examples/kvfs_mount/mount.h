@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file examples/kvfs_mount/mount.h
- * A file system of fs.h behind libfuse's low-level interface.
+ * A file system of fs.h behind FUSE: libfuse's low-level interface, or our own (--fuse dev).
  *
  * Layers, the lowest first (tests/layers.py refuses calls upwards):
  *
  *   call.c     memory of requests in flight
+ *   answer.c   an answer's bytes go to the kernel, by libfuse or fusedev.h
  *   options.c  the command line
  *   store_state.c   metrics and health of the store of this process
  *   writers.c, open_count.c   inodes and files that are open
@@ -21,6 +22,7 @@
  *   remote_ring.c, remote_nvmefs.c   the links to it
  *   dpu_ring.c, dpu_nvmefs.c, dpu_cache.c, dpu.c   and that process
  *   ops_data.c, ops.c   the operations of FUSE
+ *   dev.c      receives the kernel's requests by fusedev.h, for --fuse dev
  *   session.c  receives the kernel's requests: by the thread of the file system itself, or by
  *              readers of their own; mounting
  *   unmount.c, main.c
@@ -105,6 +107,8 @@ struct km_config {
     int two_process;
     const char *link;   /* NULL, "ring", "nvmefs": between the two processes */
     int nvmefs;         /* it is nvme-fs */
+    const char *fuse;   /* NULL, "libfuse", "dev": who reads /dev/fuse */
+    int dev;            /* fusedev.h does */
     const char *role;   /* NULL, "host", "dpu": set by the supervisor */
     const char *socket; /* between the two */
     const char *folder; /* of the socket, if the supervisor made it */
@@ -132,9 +136,10 @@ struct km_file {
 struct km_call {
     struct snic_fs_req r;
     struct km *m;
-    fuse_req_t fuse;
-    struct km_call *next; /* of the free ones */
-    struct km_file *file; /* that it is about, or NULL */
+    fuse_req_t fuse;               /* the kernel's request, of libfuse, */
+    struct snic_fusedev_call *dev; /* or of fusedev.h; both NULL: it needs no answer */
+    struct km_call *next;          /* of the free ones */
+    struct km_file *file;          /* that it is about, or NULL */
     struct snic_iov iov;
     struct snic_loop_msg post;   /* from a reader's thread to the loop's */
     struct snic_loop_msg cancel; /* SETLKW was interrupted */
@@ -148,7 +153,7 @@ struct km_call {
     uint32_t opens; /* it counts in m->open */
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
     int cancelled;  /* behind a link: so that the lock is not requested again after a death */
-    struct fuse_file_info fi;
+    void (*interrupt)(struct km_call *c);
     void *data;                      /* of the answer; km_call_data(), or memory of the ring */
     uint64_t number;                 /* behind a link: names the request, */
     uint64_t reopen;                 /* it opens the handle of this index again, */
@@ -196,6 +201,10 @@ struct km {
     struct km_known *known;   /* known.c */
     struct fuse_session *se;
     int fd;
+    struct snic_fusedev *dev; /* dev.c; NULL: libfuse reads */
+    void *dev_memory;
+    size_t dev_size;
+    int dev_closed;
     uint64_t init_unique; /* of FUSE_INIT, whose answer is amended */
     uint32_t init_flags;  /* what the kernel can do */
     uint32_t init_minor;
@@ -286,6 +295,37 @@ static inline unsigned char *km_call_data(struct km_call *c)
     return (unsigned char *)c + KM_HEAD;
 }
 
+/* ---- answer.c: on any thread with libfuse, else on the loop's ---- */
+
+/* Does the kernel wait for an answer? */
+static inline int km_answer_due(const struct km_call *c)
+{
+    return c->fuse != NULL || c->dev != NULL;
+}
+/* Answer with an error of <errno.h>, or 0: done. @return 0; -ENOENT: the kernel has abandoned the
+   request; another error of it */
+int km_answer_error(struct km_call *c, int error);
+/* Answer with bytes, which begin with the operation's struct if it has one. @return likewise */
+int km_answer_bytes(struct km_call *c, const void *data, size_t size);
+/* The answer is an error, and the call was not begun: release the block. */
+void km_answer_refuse(struct km_call *c, int error);
+/* Call @p fn at the request's interruption: at once, if it is interrupted already; NULL: do not. */
+void km_answer_interrupt(struct km_call *c, void (*fn)(struct km_call *c));
+int km_answer_interrupted(const struct km_call *c);
+
+/* ---- dev.c: on the loop's thread ---- */
+
+/* Serve m->fd by fusedev.h. @return 0; -1: it is logged */
+int km_dev_open(struct km *m);
+/* Read and begin a request. @return bytes, 1 at least; 0: none is there; -1: unmounted */
+int km_dev_take(struct km *m);
+/* Have the loop wake when there is one. @return 0; SNIC_E* */
+int km_dev_wake(struct km *m);
+/* No more requests. Runs the loop. */
+void km_dev_end(struct km *m);
+/* All requests have their answers. */
+void km_dev_close(struct km *m);
+
 /* ---- session.c ---- */
 
 int km_session_open(struct km *m);
@@ -298,6 +338,8 @@ void km_session_close(struct km *m);
 
 /* ---- notify.c ---- */
 
+/* The kernel's protocol is of this minor version: for how long it may keep names and attributes. */
+void km_notify_begin(struct km *m, uint32_t minor);
 /* Does the kernel know epochs? Then all names are invalid at once. */
 int km_notify_has_epochs(const struct km *m);
 /* Invalidate names in the kernel, and attributes that come with them. It does not wait. @return ns
@@ -349,7 +391,7 @@ int km_unmount_helper(const char *at);
 
 /* ---- request.c ---- */
 
-/* Begin a call for a request, in the block of this thread. */
+/* Begin a call for a request, in the block of this thread; @p req: libfuse's, or NULL. */
 struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t ino);
 void km_name(struct km_call *c, const char *name);
 void km_name2(struct km_call *c, const char *name);

@@ -92,13 +92,12 @@ static void km_op_readlink(fuse_req_t req, fuse_ino_t ino)
 static void km_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t parent2,
                          const char *name2, unsigned flags)
 {
-    struct km_call *c;
+    struct km_call *c = km_begin(req, SNIC_FSOP_RENAME, parent);
 
     if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) != 0) {
-        fuse_reply_err(req, EINVAL);
+        km_answer_refuse(c, EINVAL);
         return;
     }
-    c = km_begin(req, SNIC_FSOP_RENAME, parent);
     km_name(c, name);
     c->r.op.ino2 = parent2;
     km_name2(c, name2);
@@ -195,10 +194,8 @@ static void km_op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 static void km_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_FSOP_OPENDIR, ino);
-
-    c->fi = *fi;
-    km_go_open(c);
+    (void)fi;
+    km_go_open(km_begin(req, SNIC_FSOP_OPENDIR, ino));
 }
 
 /*
@@ -323,8 +320,7 @@ static void km_op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
     struct km_call *c = km_begin(req, SNIC_FSOP_REMOVEXATTR, ino);
 
     if (ops_kernel_takes(c, ino, name)) {
-        (void)fuse_reply_err(req, 0);
-        km_call_put(c);
+        km_answer_refuse(c, 0);
         return;
     }
     km_name(c, name);

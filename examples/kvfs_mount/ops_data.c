@@ -16,7 +16,6 @@ static void data_open_flags(struct km_call *c, const struct fuse_file_info *fi)
 {
     int mode = fi->flags & O_ACCMODE;
 
-    c->fi = *fi;
     c->open_flags = (uint32_t)fi->flags;
     if (mode != O_WRONLY)
         c->r.op.flags |= SNIC_FSOP_OPEN_READ;
@@ -130,13 +129,12 @@ void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
 void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
                      struct fuse_file_info *fi)
 {
-    struct km_call *c;
+    struct km_call *c = km_begin(req, SNIC_FSOP_FALLOCATE, ino);
 
     if ((mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0) {
-        fuse_reply_err(req, EOPNOTSUPP);
+        km_answer_refuse(c, EOPNOTSUPP);
         return;
     }
-    c = km_begin(req, SNIC_FSOP_FALLOCATE, ino);
     c->r.op.flags |= (mode & FALLOC_FL_KEEP_SIZE) != 0 ? SNIC_FSOP_FALLOC_KEEP_SIZE : 0;
     c->r.op.flags |= (mode & FALLOC_FL_PUNCH_HOLE) != 0 ? SNIC_FSOP_FALLOC_PUNCH : 0;
     c->r.op.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_FSOP_FALLOC_ZERO : 0;
@@ -153,39 +151,32 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
  * writes we do not know that, either; it does, and at ENOSYS answers itself, that all is data, from
  * now on for every file.
  */
-static void data_seek_all(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
-                          struct fuse_file_info *fi)
+static void data_seek_all(struct km_call *c, int whence)
 {
-    const struct km *m = fuse_req_userdata(req);
-    struct km_call *c;
-
-    if (atomic_load_explicit(&m->writeback, memory_order_relaxed)) {
-        fuse_reply_err(req, ENOSYS);
+    if (atomic_load_explicit(&c->m->writeback, memory_order_relaxed)) {
+        km_answer_refuse(c, ENOSYS);
         return;
     }
-    c = km_begin(req, SNIC_FSOP_GETATTR, ino);
+    c->r.op.kind = SNIC_FSOP_GETATTR;
     c->seek = (uint32_t)whence;
-    c->r.op.offset = (uint64_t)off;
-    km_use_file(c, fi);
     km_go(c);
 }
 
 void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
 {
-    struct km_call *c;
+    struct km_call *c = km_begin(req, SNIC_FSOP_SEEK, ino);
 
     if (whence != SEEK_DATA && whence != SEEK_HOLE) {
-        fuse_reply_err(req, EINVAL);
+        km_answer_refuse(c, EINVAL);
         return;
     }
-    if (km_writers_any(fuse_req_userdata(req), ino)) {
-        data_seek_all(req, ino, off, whence, fi);
-        return;
-    }
-    c = km_begin(req, SNIC_FSOP_SEEK, ino);
-    c->r.op.flags |= whence == SEEK_DATA ? SNIC_FSOP_SEEK_DATA : SNIC_FSOP_SEEK_HOLE;
     c->r.op.offset = (uint64_t)off;
     km_use_file(c, fi);
+    if (km_writers_any(c->m, ino)) {
+        data_seek_all(c, whence);
+        return;
+    }
+    c->r.op.flags |= whence == SEEK_DATA ? SNIC_FSOP_SEEK_DATA : SNIC_FSOP_SEEK_HOLE;
     km_go(c);
 }
 
@@ -237,12 +228,10 @@ static void data_cancel(struct snic_loop_msg *msg)
 }
 
 /* From the thread that read FUSE_INTERRUPT, or that is decoding the request itself. */
-static void data_interrupted(fuse_req_t req, void *data)
+static void data_interrupted(struct km_call *c)
 {
-    struct km_call *c = data;
     int state = KM_CANCEL_EARLY;
 
-    (void)req;
     if (atomic_compare_exchange_strong(&c->cancelling, &state, KM_CANCEL_AT_ONCE))
         return;
     state = KM_CANCEL_NONE;
@@ -257,8 +246,7 @@ static int data_wait(struct km_call *c)
 {
     if (atomic_fetch_add(&c->m->locks_waiting, 1) >= KM_LOCKS_WAITING) {
         atomic_fetch_sub(&c->m->locks_waiting, 1);
-        (void)fuse_reply_err(c->fuse, ENOLCK);
-        km_call_put(c);
+        km_answer_refuse(c, ENOLCK);
         return -1;
     }
     c->waits = 1;
@@ -272,12 +260,11 @@ static void data_go_waiting(struct km_call *c)
 
     if (c->waits) {
         atomic_store(&c->cancelling, KM_CANCEL_EARLY);
-        fuse_req_interrupt_func(c->fuse, data_interrupted, c);
+        km_answer_interrupt(c, data_interrupted);
         if (!atomic_compare_exchange_strong(&c->cancelling, &state, KM_CANCEL_NONE)) {
-            fuse_req_interrupt_func(c->fuse, NULL, NULL);
+            km_answer_interrupt(c, NULL);
             atomic_fetch_sub(&c->m->locks_waiting, 1);
-            (void)fuse_reply_err(c->fuse, EINTR);
-            km_call_put(c);
+            km_answer_refuse(c, EINTR);
             return;
         }
     }

@@ -82,6 +82,8 @@ static size_t options_table(struct km_config *c, struct ex_option *out)
          NULL},
         {"threads", EX_NUMBER, &c->threads, "N",
          "readers of /dev/fuse; 0, the default: the file system's own thread", 0, 256, NULL},
+        {"fuse", EX_TEXT, &c->fuse, "libfuse|dev",
+         "reader of /dev/fuse: libfuse, the default, or our own codec, one thread", 0, 0, NULL},
         {"attr-timeout", EX_NUMBER, &c->timeout, "SECONDS",
          "the kernel keeps names and attributes so long while no other mount has the store; "
          "default 60 (1 where the kernel cannot be notified of changes by others)",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The engine's result becomes FUSE's answer, on the loop's thread. */
+/* The engine's result becomes FUSE's answer, as fuse_wire.h has it, on the loop's thread. */
 #include "mount.h"
 
 #include "../common.h"
@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 static int reply_error(int64_t result)
@@ -34,26 +33,30 @@ static int reply_hollow(struct km *m, const struct snic_fsop_attr *a)
     return a->space == 0 && some && S_ISREG(a->mode) && km_writers_any(m, a->ino);
 }
 
-static void reply_stat(struct km *m, struct stat *st, const struct snic_fsop_attr *from)
+static void reply_attr_fill(struct km *m, struct snic_fuse_attr *out,
+                            const struct snic_fsop_attr *from)
 {
     struct snic_fsop_attr amended = *from;
     const struct snic_fsop_attr *a = &amended;
 
     if (m->carrier->amend != NULL)
         m->carrier->amend(m, &amended);
-    memset(st, 0, sizeof(*st));
-    st->st_ino = a->ino;
-    st->st_mode = a->mode;
-    st->st_nlink = a->nlink;
-    st->st_uid = a->uid;
-    st->st_gid = a->gid;
-    st->st_rdev = a->rdev;
-    st->st_size = (off_t)a->size;
-    st->st_blksize = KM_PAGE;
-    st->st_blocks = (blkcnt_t)(((reply_hollow(m, a) ? KM_PAGE : a->space) + 511) / 512);
-    st->st_atim = (struct timespec){.tv_sec = a->atime.sec, .tv_nsec = a->atime.nsec};
-    st->st_mtim = (struct timespec){.tv_sec = a->mtime.sec, .tv_nsec = a->mtime.nsec};
-    st->st_ctim = (struct timespec){.tv_sec = a->ctime.sec, .tv_nsec = a->ctime.nsec};
+    memset(out, 0, sizeof(*out));
+    out->ino = a->ino;
+    out->mode = a->mode;
+    out->nlink = a->nlink;
+    out->uid = a->uid;
+    out->gid = a->gid;
+    out->rdev = (uint32_t)a->rdev;
+    out->size = a->size;
+    out->blksize = KM_PAGE;
+    out->blocks = ((reply_hollow(m, a) ? KM_PAGE : a->space) + 511) / 512;
+    out->atime = (uint64_t)a->atime.sec;
+    out->atimensec = a->atime.nsec;
+    out->mtime = (uint64_t)a->mtime.sec;
+    out->mtimensec = a->mtime.nsec;
+    out->ctime = (uint64_t)a->ctime.sec;
+    out->ctimensec = a->ctime.nsec;
 }
 
 /* No caching of a count of no blocks; with its write-back cache the kernel refreshes it itself. */
@@ -64,37 +67,42 @@ static double reply_attr_timeout(struct km *m, const struct snic_fsop_attr *a)
                : km_valid_seconds(m);
 }
 
+static void reply_valid(double seconds, uint64_t *sec, uint32_t *nsec)
+{
+    snic_fuse_valid((uint64_t)(seconds * 1e9), sec, nsec);
+}
+
 static void reply_entry_fill(struct km *m, const struct snic_fsop_attr *a,
-                             struct fuse_entry_param *e)
+                             struct snic_fuse_entry_out *e)
 {
     memset(e, 0, sizeof(*e));
-    e->ino = a->ino;
-    e->entry_timeout = km_valid_seconds(m);
-    e->attr_timeout = reply_attr_timeout(m, a);
-    reply_stat(m, &e->attr, a);
+    e->nodeid = a->ino;
+    reply_valid(km_valid_seconds(m), &e->entry_valid, &e->entry_valid_nsec);
+    reply_valid(reply_attr_timeout(m, a), &e->attr_valid, &e->attr_valid_nsec);
+    reply_attr_fill(m, &e->attr, a);
 }
 
 static void reply_entry(struct km_call *c)
 {
-    struct fuse_entry_param e;
+    struct snic_fuse_entry_out e;
 
     reply_entry_fill(c->m, &c->r.op.attr, &e);
-    km_known_add(c->m, e.ino);
-    if (fuse_reply_entry(c->fuse, &e) != 0)
-        km_known_drop(c->m, e.ino, 1);
+    km_known_add(c->m, e.nodeid);
+    if (km_answer_bytes(c, &e, sizeof(e)) != 0)
+        km_known_drop(c->m, e.nodeid, 1);
 }
 
 /* A name that does not exist: the kernel may cache that, too. */
 static void reply_absent(struct km_call *c)
 {
-    struct fuse_entry_param e;
+    struct snic_fuse_entry_out e;
 
     memset(&e, 0, sizeof(e));
-    e.entry_timeout = km_valid_seconds(c->m);
-    if (e.entry_timeout > 0)
-        (void)fuse_reply_entry(c->fuse, &e);
+    reply_valid(km_valid_seconds(c->m), &e.entry_valid, &e.entry_valid_nsec);
+    if ((e.entry_valid | e.entry_valid_nsec) != 0)
+        (void)km_answer_bytes(c, &e, sizeof(e));
     else
-        (void)fuse_reply_err(c->fuse, ENOENT);
+        (void)km_answer_error(c, ENOENT);
 }
 
 /* The caller of the open has died or was interrupted: close the file again. */
@@ -107,7 +115,6 @@ static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
     c->r.op.kind = kind;
     c->r.op.ino = ino;
     c->r.op.handle = handle;
-    c->fuse = NULL;
     c->file = NULL;
     c->m->carrier->submit(c->m, c);
 }
@@ -124,27 +131,30 @@ static int reply_open(struct km_call *c)
 {
     int alone = atomic_load_explicit(&c->m->alone, memory_order_relaxed);
     struct km_file *f = km_file_new(c);
-    struct fuse_entry_param e;
+    struct snic_fuse_create_out out;
     int rc = -ENOENT;
 
-    c->fi.fh = (uintptr_t)f;
+    memset(&out, 0, sizeof(out));
+    out.open.fh = (uintptr_t)f;
     if (f == NULL) {
-        (void)fuse_reply_err(c->fuse, ENOMEM);
+        (void)km_answer_error(c, ENOMEM);
     } else if (c->r.op.kind == SNIC_FSOP_OPENDIR) {
-        rc = fuse_reply_open(c->fuse, &c->fi);
+        rc = km_answer_bytes(c, &out.open, sizeof(out.open));
     } else {
-        c->fi.keep_cache = alone && atomic_load(&c->m->refreshing) != KM_REFRESH_RUNS ? 1 : 0;
+        if (alone && atomic_load(&c->m->refreshing) != KM_REFRESH_RUNS)
+            out.open.open_flags |= SNIC_FUSE_FOPEN_KEEP_CACHE;
         /* Appends of several mounts: no page here may be where the bytes did not go. */
-        c->fi.direct_io = !alone && (c->open_flags & O_APPEND) != 0 ? 1 : 0;
+        if (!alone && (c->open_flags & O_APPEND) != 0)
+            out.open.open_flags |= SNIC_FUSE_FOPEN_DIRECT_IO;
         if (c->r.op.kind == SNIC_FSOP_CREATE) {
-            reply_entry_fill(c->m, &c->r.op.attr, &e);
-            km_known_add(c->m, e.ino);
-            rc = fuse_reply_create(c->fuse, &e, &c->fi);
+            reply_entry_fill(c->m, &c->r.op.attr, &out.entry);
+            km_known_add(c->m, out.entry.nodeid);
+            rc = km_answer_bytes(c, &out, sizeof(out));
             if (rc != 0)
-                km_known_drop(c->m, e.ino, 1);
+                km_known_drop(c->m, out.entry.nodeid, 1);
         } else {
             reply_doubt(c, f);
-            rc = fuse_reply_open(c->fuse, &c->fi);
+            rc = km_answer_bytes(c, &out.open, sizeof(out.open));
         }
     }
     if (rc != -ENOENT) /* the request was not abandoned */
@@ -194,7 +204,7 @@ static void reply_bad(struct km_call *c)
     if (error == ENOENT && c->r.op.kind == SNIC_FSOP_LOOKUP)
         reply_absent(c);
     else
-        (void)fuse_reply_err(c->fuse, error);
+        (void)km_answer_error(c, error);
 }
 
 /* Does the kernel count the entry as a look-up? */
@@ -203,25 +213,26 @@ static int reply_dirent_known(const struct km_call *c, const struct snic_fsop_di
     return (c->r.op.flags & SNIC_FSOP_READDIR_PLUS) != 0 && d->has_attr && d->cookie > 2;
 }
 
-/* One entry into [at, room) of the answer. @return bytes; more than there are: no room */
+/* One entry into [at, room) of the answer. @return bytes; 0: no room */
 static size_t reply_dirent(struct km_call *c, char *at, size_t room,
                            const struct snic_fsop_dirent *d, const char *name)
 {
-    struct fuse_entry_param e;
-    struct stat st;
+    struct snic_fuse_dirent out = {d->ino, d->cookie, d->name_size, (d->type & S_IFMT) >> 12};
+    int plus = (c->r.op.flags & SNIC_FSOP_READDIR_PLUS) != 0;
+    struct snic_fuse_entry_out e;
+    int n;
 
-    if ((c->r.op.flags & SNIC_FSOP_READDIR_PLUS) == 0) {
-        memset(&st, 0, sizeof(st));
-        st.st_ino = d->ino;
-        st.st_mode = d->type;
-        return fuse_add_direntry(c->fuse, at, room, name, &st, (off_t)d->cookie);
+    if (plus) {
+        memset(&e, 0, sizeof(e));
+        if (reply_dirent_known(c, d))
+            reply_entry_fill(c->m, &d->attr, &e);
+        e.attr.ino = d->ino;
+        e.attr.mode = d->has_attr ? d->attr.mode : d->type;
+        out.type = (e.attr.mode & S_IFMT) >> 12;
     }
-    memset(&e, 0, sizeof(e));
-    if (reply_dirent_known(c, d))
-        reply_entry_fill(c->m, &d->attr, &e);
-    e.attr.st_ino = d->ino;
-    e.attr.st_mode = d->has_attr ? d->attr.mode : d->type;
-    return fuse_add_direntry_plus(c->fuse, at, room, name, &e, (off_t)d->cookie);
+    n = snic_fuse_dirent_put(at, room, &out, name, plus ? &e : NULL);
+    SNIC_ASSERT(n >= 0); /* reply_entry_take() has checked the name */
+    return (size_t)n;
 }
 
 /*
@@ -277,72 +288,96 @@ static void reply_readdir(struct km_call *c)
             return;
         }
         n = reply_dirent(c, out + used, c->size - used, &d, name);
-        if (n > c->size - used)
+        if (n == 0)
             break;
         if (reply_dirent_known(c, &d))
             km_known_add(c->m, d.attr.ino);
         used += n;
         from += d.bytes;
     }
-    if (fuse_reply_buf(c->fuse, out, used) != 0)
+    if (km_answer_bytes(c, out, used) != 0)
         reply_readdir_lost(c, from);
 }
 
 static void reply_statfs(struct km_call *c)
 {
     const struct snic_fsop_statfs *s = &c->r.op.statfs;
-    struct statvfs v;
+    struct snic_fuse_statfs_out out;
 
-    memset(&v, 0, sizeof(v));
-    v.f_bsize = KM_PAGE;
-    v.f_frsize = KM_PAGE;
-    v.f_blocks = s->bytes / KM_PAGE;
-    v.f_bfree = s->bytes_free / KM_PAGE;
-    v.f_bavail = v.f_bfree;
-    v.f_files = s->files;
-    v.f_ffree = s->files_free;
-    v.f_favail = s->files_free;
-    v.f_namemax = SNIC_FSOP_NAME_MAX;
-    (void)fuse_reply_statfs(c->fuse, &v);
+    memset(&out, 0, sizeof(out));
+    out.bsize = KM_PAGE;
+    out.frsize = KM_PAGE;
+    out.blocks = s->bytes / KM_PAGE;
+    out.bfree = s->bytes_free / KM_PAGE;
+    out.bavail = out.bfree;
+    out.files = s->files;
+    out.ffree = s->files_free;
+    out.namelen = SNIC_FSOP_NAME_MAX;
+    (void)km_answer_bytes(c, &out, sizeof(out));
 }
 
 static void reply_lock(struct km_call *c)
 {
     const struct snic_fsop_lock *k = &c->r.op.lock;
-    struct flock l;
+    struct snic_fuse_lk_out out;
 
-    memset(&l, 0, sizeof(l));
-    l.l_type = k->type == SNIC_FSOP_RDLCK   ? F_RDLCK
-               : k->type == SNIC_FSOP_WRLCK ? F_WRLCK
-                                            : F_UNLCK;
-    l.l_whence = SEEK_SET;
-    l.l_start = (off_t)k->start;
-    l.l_len = k->end >= INT64_MAX ? 0 : (off_t)(k->end - k->start + 1);
-    l.l_pid = (pid_t)k->pid;
-    (void)fuse_reply_lock(c->fuse, &l);
+    memset(&out, 0, sizeof(out));
+    out.lk.type = k->type == SNIC_FSOP_RDLCK   ? SNIC_FUSE_RDLCK
+                  : k->type == SNIC_FSOP_WRLCK ? SNIC_FUSE_WRLCK
+                                               : SNIC_FUSE_UNLCK;
+    if (out.lk.type != SNIC_FUSE_UNLCK) {
+        out.lk.start = k->start;
+        out.lk.end = snic_min_u64(k->end, INT64_MAX);
+    }
+    out.lk.pid = k->pid;
+    (void)km_answer_bytes(c, &out, sizeof(out));
+}
+
+static void reply_position(struct km_call *c, uint64_t offset)
+{
+    const struct snic_fuse_lseek_out out = {offset};
+
+    (void)km_answer_bytes(c, &out, sizeof(out));
+}
+
+static void reply_written(struct km_call *c, uint64_t size)
+{
+    const struct snic_fuse_write_out out = {.size = (uint32_t)size};
+
+    (void)km_answer_bytes(c, &out, sizeof(out));
+}
+
+/* How long an extended attribute is, or their list. */
+static void reply_xattr_size(struct km_call *c, uint64_t size)
+{
+    const struct snic_fuse_getxattr_out out = {.size = (uint32_t)size};
+
+    (void)km_answer_bytes(c, &out, sizeof(out));
 }
 
 /* All of the file is data. */
-static void reply_seek(struct km_call *c, const struct stat *st)
+static void reply_seek(struct km_call *c, uint64_t size)
 {
-    off_t offset = (off_t)c->r.op.offset;
+    uint64_t offset = c->r.op.offset;
 
-    if (offset < 0 || offset >= st->st_size)
-        (void)fuse_reply_err(c->fuse, ENXIO);
+    if (offset >= size) /* also below 0 */
+        (void)km_answer_error(c, ENXIO);
     else
-        (void)fuse_reply_lseek(c->fuse, c->seek == SEEK_HOLE ? st->st_size : offset);
+        reply_position(c, c->seek == SEEK_HOLE ? size : offset);
 }
 
 static void reply_attr(struct km_call *c)
 {
-    struct stat st;
+    struct snic_fuse_attr_out out;
 
-    reply_stat(c->m, &st, &c->r.op.attr);
+    memset(&out, 0, sizeof(out));
+    reply_attr_fill(c->m, &out.attr, &c->r.op.attr);
     if (c->seek != 0) {
-        reply_seek(c, &st);
+        reply_seek(c, out.attr.size);
         return;
     }
-    (void)fuse_reply_attr(c->fuse, &st, reply_attr_timeout(c->m, &c->r.op.attr));
+    reply_valid(reply_attr_timeout(c->m, &c->r.op.attr), &out.attr_valid, &out.attr_valid_nsec);
+    (void)km_answer_bytes(c, &out, sizeof(out));
 }
 
 /*
@@ -356,8 +391,8 @@ static int reply_copy(struct km_call *c)
     uint64_t more = (uint64_t)had.result;
 
     c->copied += more;
-    if (more == 0 || more >= had.length || fuse_req_interrupted(c->fuse)) {
-        (void)fuse_reply_write(c->fuse, (size_t)c->copied);
+    if (more == 0 || more >= had.length || km_answer_interrupted(c)) {
+        reply_written(c, c->copied);
         return 0;
     }
     memset(k, 0, sizeof(*k));
@@ -396,20 +431,20 @@ static int reply_good(struct km_call *c)
     case SNIC_FSOP_OPENDIR:
         return reply_open(c);
     case SNIC_FSOP_READLINK:
-        (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
+        (void)km_answer_bytes(c, c->data, (size_t)k->result);
         return 0;
     case SNIC_FSOP_READ:
         c->m->read_bytes += (uint64_t)k->result;
-        (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
+        (void)km_answer_bytes(c, c->data, (size_t)k->result);
         return 0;
     case SNIC_FSOP_WRITE:
         c->m->write_bytes += (uint64_t)k->result;
-        (void)fuse_reply_write(c->fuse, (size_t)k->result);
+        reply_written(c, (uint64_t)k->result);
         return 0;
     case SNIC_FSOP_COPY:
         return reply_copy(c);
     case SNIC_FSOP_SEEK:
-        (void)fuse_reply_lseek(c->fuse, (off_t)k->result);
+        reply_position(c, (uint64_t)k->result);
         return 0;
     case SNIC_FSOP_READDIR:
         reply_readdir(c);
@@ -417,16 +452,16 @@ static int reply_good(struct km_call *c)
     case SNIC_FSOP_GETXATTR:
     case SNIC_FSOP_LISTXATTR:
         if (c->size == 0)
-            (void)fuse_reply_xattr(c->fuse, (size_t)k->result);
+            reply_xattr_size(c, (uint64_t)k->result);
         else
-            (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
+            (void)km_answer_bytes(c, c->data, (size_t)k->result);
         return 0;
     case SNIC_FSOP_UNLINK:
     case SNIC_FSOP_RMDIR:
     case SNIC_FSOP_RENAME:
         if (k->handle != 0) /* before the answer, which may end what the kernel knows */
             km_known_hold(c->m, k->attr.ino, k->handle);
-        (void)fuse_reply_err(c->fuse, 0);
+        (void)km_answer_error(c, 0);
         return 0;
     case SNIC_FSOP_STATFS:
         reply_statfs(c);
@@ -435,7 +470,7 @@ static int reply_good(struct km_call *c)
         reply_lock(c);
         return 0;
     default:
-        (void)fuse_reply_err(c->fuse, 0);
+        (void)km_answer_error(c, 0);
         return 0;
     }
 }
@@ -447,12 +482,12 @@ void km_call_answer(struct km_call *c)
 
     c->waits = 0;
     if (waited) {
-        fuse_req_interrupt_func(c->fuse, NULL, NULL);
+        km_answer_interrupt(c, NULL);
         atomic_fetch_sub(&m->locks_waiting, 1);
     }
     if (c->copied > 0 && c->r.op.result < 0)
         c->r.op.result = 0; /* what was copied before counts */
-    if (c->fuse != NULL) {
+    if (km_answer_due(c)) {
         if (c->r.op.result < 0)
             reply_bad(c);
         else if (reply_good(c))

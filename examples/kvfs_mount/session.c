@@ -5,9 +5,9 @@
  * while it looks busily, one. With readers of their own, those decode and post, and answers still
  * are sent by the file system's thread.
  *
- * libfuse decodes and encodes; two things that its version may not know are handled here, on the
- * kernel's own structs: flags for whether setuid and setgid bits are cleared, and the answer to
- * FUSE_INIT, which declares that we clear them (so that the kernel does not read
+ * libfuse mounts, and decodes unless dev.c does; two things that its version may not know are
+ * handled here, on the kernel's own structs: flags for whether setuid and setgid bits are cleared,
+ * and the answer to FUSE_INIT, which declares that we clear them (so that the kernel does not read
  * security.capability before every write).
  */
 #include "mount.h"
@@ -23,8 +23,6 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#define KM_FOREVER 1e9 /* seconds: longer than any mount lasts */
 
 enum {
     KM_ROUND = 64,              /* requests read before the loop runs, */
@@ -60,7 +58,7 @@ static void session_raw(struct km *m, struct km_call *c, size_t size)
         break;
     case FUSE_INIT:
         m->init_unique = h->unique;
-        m->init_minor = ((const struct fuse_init_in *)body)->minor;
+        km_notify_begin(m, ((const struct fuse_init_in *)body)->minor);
         if (size >= sizeof(*h) + 16)
             m->init_flags = ((const struct fuse_init_in *)body)->flags;
         break;
@@ -75,9 +73,6 @@ static void session_amend_init(struct km *m, struct fuse_init_out *out)
         out->flags &= ~(uint32_t)FUSE_HANDLE_KILLPRIV;
         out->flags |= FUSE_HANDLE_KILLPRIV_V2;
     }
-    m->timeout = m->config->exclusive ? KM_FOREVER : (double)m->config->timeout;
-    if (!km_notify_has_epochs(m) && (!m->config->exclusive || m->remote != NULL) && m->timeout > 1)
-        m->timeout = 1; /* no notification of others' changes, or of names that a death undoes */
 }
 
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
@@ -172,6 +167,16 @@ struct session_alone {
     int busy;          /* something was in flight then */
 };
 
+/* @return as session_receive(), or km_dev_take() */
+static ssize_t session_take(struct session_alone *s)
+{
+    if (s->m->dev != NULL)
+        return km_dev_take(s->m);
+    if (s->call == NULL)
+        s->call = km_call_get(s->m);
+    return s->call != NULL ? session_receive(s->m, &s->call) : 0; /* all are in flight */
+}
+
 /* Take the pending requests, up to a round. @return how many */
 static int session_take_all(struct session_alone *s)
 {
@@ -179,13 +184,8 @@ static int session_take_all(struct session_alone *s)
     int n = 0;
 
     while (n < KM_ROUND && bytes < KM_ROUND_BYTES) {
-        ssize_t rc;
+        ssize_t rc = session_take(s);
 
-        if (s->call == NULL)
-            s->call = km_call_get(s->m);
-        if (s->call == NULL)
-            break; /* all are in flight */
-        rc = session_receive(s->m, &s->call);
         if (rc < 0)
             km_session_over(s->m);
         if (rc <= 0)
@@ -247,9 +247,16 @@ static int session_spins(const struct session_alone *s)
     return snic_loop_clock(s->m->loop) - s->since_ns < s->spin_ns;
 }
 
+static int session_wake(struct session_alone *s)
+{
+    if (s->m->dev != NULL)
+        return km_dev_wake(s->m);
+    return s->watch.armed ? 0 : snic_loop_watch_start(s->m->loop, &s->watch);
+}
+
 static void session_sleep(struct session_alone *s)
 {
-    int rc = s->watch.armed ? 0 : snic_loop_watch_start(s->m->loop, &s->watch);
+    int rc = session_wake(s);
 
     if (rc != 0)
         ex_log(EX_WARNING, "cannot wait for requests on /dev/fuse: %s", snic_strerror(rc));
@@ -290,6 +297,8 @@ static void session_alone(struct km *m)
         (void)snic_loop_once(m->loop, SNIC_NEVER);
     if (s.call != NULL)
         km_call_put(s.call);
+    if (m->dev != NULL)
+        km_dev_end(m);
 }
 
 /* ---- Running ---- */
@@ -422,7 +431,7 @@ int km_session_mount(struct km *m)
         return -1;
     m->mounted_here = 1;
     m->fd = fuse_session_fd(m->se);
-    rc = fuse_session_custom_io(m->se, &io, m->fd);
+    rc = m->config->dev ? 0 : fuse_session_custom_io(m->se, &io, m->fd);
     if (rc != 0) {
         ex_log(EX_ERROR, "cannot set up libfuse: %s", strerror(-rc));
         return -1;
@@ -431,13 +440,14 @@ int km_session_mount(struct km *m)
         ex_log(EX_ERROR, "cannot open /dev/fuse: %s", strerror(errno));
         return -1;
     }
-    return 0;
+    return m->config->dev ? km_dev_open(m) : 0;
 }
 
 void km_session_close(struct km *m)
 {
     if (m->se == NULL)
         return;
+    km_dev_close(m);
     if (m->mounted_here)
         fuse_session_unmount(m->se); /* closes /dev/fuse: processes that still wait for us wake */
     if (m->stopper_runs)

@@ -125,6 +125,8 @@ for o in "threads 257 256" "attr-timeout 86401 86400" "stats 86401 86400" "open-
     set -- $o
     refused 1 "between [0-9]*[M]* and $3" "$KVFS_MOUNT" "--$1" "$2" "$spec" "$mnt"
 done
+refused 1 "must be libfuse or dev" "$KVFS_MOUNT" --fuse kernel "$spec" "$mnt"
+refused 1 "excludes --fuse dev" "$KVFS_MOUNT" -o fuse=dev,threads=2 "$spec" "$mnt"
 refused 0 "kvfs_mount (snicstore) [0-9]" "$KVFS_MOUNT" --version
 
 step "copy_file_range() copies the whole length"

@@ -78,6 +78,24 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_exerciser_writeback lmdb ${_exerciser} "--exclusive --kernel-writeback"
     kvfs_suite.sh $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+  # Our own reader of /dev/fuse: everything of the kernel's protocol that the mount serves; names
+  # that the kernel has forgotten, groups of callers, notifications, deaths.
+  set(_dev "--fuse dev")
+  kvfs_mount_test(kvfs_posix_dev lmdb ${_scope} "${_dev}" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_posix> MNT)
+  kvfs_mount_test(kvfs_stress_dev lmdb ${_scope} "${_dev}" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_stress> --processes 6 NIGHTLY --steps 30000 END MNT)
+  kvfs_mount_test(kvfs_exerciser_dev lmdb ${_exerciser} "${_dev}" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_exerciser_dev_writeback lmdb nightly
+    "${_dev} --exclusive --kernel-writeback" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_exerciser> --processes 4 --steps 50000 MNT)
+  kvfs_mount_test(kvfs_held_dev lmdb ${_scope} "${_dev}" kvfs_held.sh)
+  kvfs_mount_test(kvfs_setid_dev lmdb ${_scope} "${_dev}" kvfs_setid.sh)
+  kvfs_mount_test(kvfs_two_mounts_dev lmdb ${_two_mounts} "${_dev}" kvfs_two_mounts.sh)
+  kvfs_mount_test(kvfs_deaths_dev lmdb ${_posix_two} "${_dev}" kvfs_deaths.sh)
+  kvfs_mount_test(kvfs_posix_dev_two lmdb nightly "${_dev} --two-process" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_posix> MNT)
   kvfs_mount_test(kvfs_open_files lmdb ${_scope} "" kvfs_open_files.sh)
   kvfs_mount_test(kvfs_spin lmdb ${_scope} "" kvfs_spin.sh)
   kvfs_mount_test(kvfs_sparse lmdb ${_scope} "" kvfs_sparse.sh)
