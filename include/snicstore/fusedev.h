@@ -123,7 +123,7 @@ SNIC_API uint32_t snic_fusedev_calls(const struct snic_fusedev *d) SNIC_NONNULL(
  * request is the server's no more, whatever the result. [loop]
  * @return 0; SNIC_ENOENT the kernel has abandoned the request, as it does with all of them when it
  *         is unmounted: what it opened or looked up is not known to it; SNIC_ENOTCONN unmounted;
- * SNIC_EINVAL the kernel refuses the reply
+ *         SNIC_EINVAL the kernel refuses the reply: its caller gets EIO
  */
 SNIC_API int snic_fusedev_reply(struct snic_fusedev_call *c, const struct snic_fuse_answer *a)
     SNIC_NONNULL(1, 2);

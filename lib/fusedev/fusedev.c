@@ -15,6 +15,7 @@
  *   D3 closed() is called once, and not while the watch is armed.
  *   D4 Requests that may wait for another one of the kernel (for a lock) have at most half of the
  *      blocks: what they wait for, an unlock or an INTERRUPT, is still read.
+ *   D5 A reply that the kernel refuses is followed by one of EIO: its caller does not wait on.
  */
 #include "snicstore/fusedev.h"
 
@@ -381,12 +382,21 @@ void snic_fusedev_stop(struct snic_fusedev *d)
         fusedev_close(d);
 }
 
+/* D5 */
+static int fusedev_sent(const struct snic_fusedev *d, uint64_t unique, int rc)
+{
+    if (rc != 0 && rc != SNIC_ENOENT && rc != SNIC_ENOTCONN)
+        (void)fusedev_send_error(d, unique, SNIC_EIO);
+    return rc;
+}
+
 int snic_fusedev_reply(struct snic_fusedev_call *c, const struct snic_fuse_answer *a)
 {
     struct snic_fusedev *d = c->dev;
+    uint64_t unique = c->request.head.unique;
     int rc;
     fusedev_release(d, c);
-    rc = fusedev_send(d, a);
+    rc = fusedev_sent(d, unique, fusedev_send(d, a));
     fusedev_resume(d);
     return rc;
 }
@@ -404,15 +414,15 @@ int snic_fusedev_reply_data(struct snic_fusedev_call *c, const struct snic_iov *
     struct snic_fusedev *d = c->dev;
     struct snic_iov iov[SNIC_FUSEDEV_PIECES_MAX + 1];
     struct snic_fuse_answer a;
-    int n = snic_fuse_answer_data(&a, c->request.head.unique, data, count, iov,
-                                  (uint32_t)SNIC_COUNTOF(iov));
+    uint64_t unique = c->request.head.unique;
+    int n = snic_fuse_answer_data(&a, unique, data, count, iov, (uint32_t)SNIC_COUNTOF(iov));
     int rc;
     if (n < 0) {
         (void)snic_fusedev_reply_error(c, SNIC_EIO);
         return n;
     }
     fusedev_release(d, c);
-    rc = fusedev_write(d, iov, (uint32_t)n);
+    rc = fusedev_sent(d, unique, fusedev_write(d, iov, (uint32_t)n));
     fusedev_resume(d);
     return rc;
 }

@@ -177,6 +177,16 @@ static int body_crowd(struct served *s)
     return 0;
 }
 
+static int body_odd(struct served *s)
+{
+    char path[4096];
+    struct stat st;
+
+    served_path(s, path, sizeof(path), "odd");
+    CHECK(1, stat(path, &st) != 0 && errno == EIO);
+    return 0;
+}
+
 /* A lock that waits until it is granted. */
 static int body_locked(struct served *s)
 {
@@ -320,6 +330,17 @@ static void test_fusedev_stopped_device_is_read_no_more(void **state)
     }
 }
 
+/* Its caller gets an error, and does not wait for ever. */
+static void test_fusedev_reply_that_is_refused_ends_the_request(void **state)
+{
+    struct served s;
+
+    (void)state;
+    served_begin(&s, 4, 0);
+    served_run(&s, body_odd);
+    served_end(&s);
+}
+
 static void no_request(void *ctx, struct snic_fusedev_call *c)
 {
     (void)ctx;
@@ -395,6 +416,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fusedev_no_memory_for_more_requests),
         cmocka_unit_test(test_fusedev_polled_device_is_read_by_its_thread),
         cmocka_unit_test(test_fusedev_stopped_device_is_read_no_more),
+        cmocka_unit_test(test_fusedev_reply_that_is_refused_ends_the_request),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -32,6 +32,11 @@ static void serve_lookup(struct served *s, struct snic_fusedev_call *c, struct s
 {
     const struct snic_fuse_request *r = &c->request;
 
+    if (r->name_size == 3 && memcmp(r->name, "odd", 3) == 0) {
+        a->head.error = -600; /* no error of the kernel's */
+        assert_int_equal(snic_fusedev_reply(c, a), SNIC_EINVAL);
+        return;
+    }
     if (r->head.nodeid != SNIC_FUSE_ROOT || r->name_size != 4 || memcmp(r->name, "data", 4) != 0) {
         (void)snic_fusedev_reply_error(c, SNIC_ENOENT);
         return;
