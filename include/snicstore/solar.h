@@ -94,12 +94,12 @@
  *
  * Loss and timers. Every transmission has a number of its own on its path; a packet is lost when
  * one `reorder` (3, more where that proved wrong) later is answered, or by RTO: srtt + 4 var within
- * rto_min_ns and rto_max_ns (8 ms). A new path begins with that of the server's path that was
- * answered last, and back-off ends at twice that, for a storage I/O must complete at 75 % loss
- * within a second; instead copies go over 2, then 3 paths. Only responses to packets that were
- * declared lost raise it, up to 100 ms, unless few of those packets are answered: the server is
- * starved of its CPU, or the round trip is long, and retransmission makes that worse.
- * When a server is entirely silent, its paths are kept for a quarter of the time of that silence,
+ * rto_min_ns and rto_max_ns (8 ms). Back-off ends at twice that of the server's path that was
+ * answered last, and not before 4 ms, for a storage I/O must complete at 75 % loss within a second;
+ * instead copies go over 2, then 3 paths. Only responses to packets that were declared lost raise
+ * it, up to 100 ms, unless few of those packets are answered: the server is starved of its CPU, or
+ * the round trip is long, and retransmission makes that worse.
+ *   When a server is entirely silent, its paths are kept for a quarter of the time of that silence,
  * and probed at intervals of up to 32 ms; after 100 ms of silence one path carries one block at a
  * time. The last packet of a path, if unanswered after 2 srtt, is sent once more on another (hedge;
  * at most a tenth of all bytes).

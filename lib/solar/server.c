@@ -118,9 +118,8 @@ uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server 
     for (uint32_t i = 0; i < c->path_slots; i++)
         if (s->paths[i].srtt_ns != 0 && s->paths[i].state == SNIC_SOLAR_ALIVE)
             best = snic_min_u64(best, s->paths[i].rto_ns);
-    /* With the least, a path to a distant server would be replaced before its first answer. */
     if (best == SNIC_NEVER)
-        best = snic_max_u64(s->rto_ns, c->o.rto_min_ns);
+        best = c->o.rto_min_ns;
     return snic_max_u64(snic_min_u64(2 * best, c->o.rto_max_ns), solar_server_late(c, s));
 }
 

@@ -18,6 +18,7 @@ PROGRAMS = {
 }
 LATE, HOLES = ("scenes", "*late_duplicates*"), ("scenes", "*size_dependent*")
 STARVED = ("scenes", "*starved*")
+LOSSY = ("scenes", "*short_timeouts*")
 LOOKUPS = ("contract", "*lookup_repeated*")
 REMOVED = ("contract", "*server_removed*")
 
@@ -86,7 +87,15 @@ BUGS = [
      STARVED),
     ("ports are replaced however bad all are", "lib/solar/path.c",
      "enough = snic_max_u64(enough, p->futile * SNIC_SOLAR__MISSES * c->o.rto_max_ns);", "",
-     ("scenes", "*most_is_lost*")),
+     ("scenes", "*end_in_a_second*")),
+    ("a path that answers little is paced", "lib/solar/send.c",
+     "p->srtt_ns != 0 && !solar_is_dark(p)", "p->srtt_ns != 0", LOSSY),
+    ("back-off ends at the longest timeout", "lib/solar/path.c",
+     "snic_min_u64(2 * p->rto_ns, snic_min_u64(most, c->o.rto_max_ns));",
+     "snic_min_u64(2 * p->rto_ns + 0 * most, c->o.rto_max_ns);", LOSSY),
+    ("a path that is ALIVE by luck holds up all", "lib/solar/send.c",
+     "return good != 0 ? good : s->usable_mask;",
+     "return s->alive_mask != 0 ? s->alive_mask : s->usable_mask;", LOSSY),
     ("a full path is paced without a bound", "lib/solar/congestion.c",
      "return snic_min_u64(p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5, p->c->o.rto_max_ns);",
      "return p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5;", ("contract", "*paced_with_a_bound*")),

@@ -179,7 +179,7 @@ static void client_done(struct world *w, struct client *g)
     uint64_t calm =
         w->calm ? io->done_ns - snic_max_u64(io->submitted_ns, w->calm_ns) : UINT64_C(0);
     w->r.max_ns = snic_max_u64(w->r.max_ns, age);
-    w->r.late += age > WORLD_S && !w->calm;
+    w->r.slow += age > (w->o.slow_ns != 0 ? w->o.slow_ns : WORLD_S) && !w->calm;
     w->r.max_calm_ns = snic_max_u64(w->r.max_calm_ns, calm);
     if (age > w->o.hang_ns + w->o.faulty_ns || calm > w->o.hang_ns)
         world_fail(w, "an I/O hung");

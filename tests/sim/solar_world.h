@@ -60,6 +60,7 @@ struct world_opts {
     uint32_t dead; /* spines, a bit each, that are silent in both directions from dead_ns on */
     uint64_t dead_ns;
     uint64_t server_ns; /* of a server's thread for a datagram; 256 wait for it, more are lost */
+    uint64_t slow_ns;   /* I/Os of more are counted; 0: 1 s */
     uint32_t nat;       /* each port is an address of its own, as behind many translators */
     int print;
 };
@@ -88,8 +89,8 @@ struct world_result {
     uint64_t events;
     uint64_t simulated_ns;
     uint64_t max_ns;      /* oldest I/O when it was done */
-    uint64_t late;        /* I/Os of more than a second, those not counted that were in flight when
-                             the client ended, for some of these are large */
+    uint64_t slow;        /* I/Os of more than slow_ns, without those in flight when the client
+                             ended, some of which are large */
     uint64_t max_calm_ns; /* likewise, since the last fault was over */
     uint64_t datagrams;
     uint64_t queue_ns; /* mean, of what goes to servers */
